@@ -1,0 +1,101 @@
+"""Durable actors and workflows for Django.
+
+What a user writes in an app's ``actors.py`` comes from here; ``docs/`` begins with the quickstart.
+"""
+
+# Actors
+from django_rivet.actors.actor import Actor
+
+# Their mailbox, broadcasts and actions
+from django_rivet.actors.declarations import Event, Queue, action, workflow
+
+# Errors of calling an actor
+from django_rivet.actors.exceptions import (
+    ActorBusyError,
+    ActorExistsError,
+    ActorNotFoundError,
+    IdempotencyConflictError,
+    InvalidInputError,
+    InvalidKeyError,
+    MessageTooLargeError,
+    QueueFullError,
+    TransactionOpenError,
+    UnknownActionError,
+    UnknownActorTypeError,
+    UnknownEventError,
+    UnknownQueueError,
+    WorkflowFinishedError,
+)
+
+# Inside a workflow
+from django_rivet.engine.current import current_step
+
+# Errors that a step's body raises on purpose
+from django_rivet.engine.exceptions import (
+    CriticalError,
+    EntryInProgressError,
+    HistoryDivergedError,
+    InvalidStepError,
+    OutputNotSerializableError,
+    QueueTimeoutError,
+    RetryAfter,
+    RivetError,
+    RollbackCheckpointError,
+    RollbackError,
+    RollbackHandlerError,
+    StepExhaustedError,
+    StepInterruptedError,
+    StepOnlyError,
+    StepTimeoutError,
+    UserError,
+    WorkflowCancelledError,
+    WorkflowFailedError,
+    WorkflowUsageError,
+)
+from django_rivet.engine.verbs.loop import Break, Continue
+
+__all__ = [
+    "Actor",
+    "ActorBusyError",
+    "ActorExistsError",
+    "ActorNotFoundError",
+    "Break",
+    "Continue",
+    "CriticalError",
+    "EntryInProgressError",
+    "Event",
+    "HistoryDivergedError",
+    "IdempotencyConflictError",
+    "InvalidInputError",
+    "InvalidKeyError",
+    "InvalidStepError",
+    "MessageTooLargeError",
+    "OutputNotSerializableError",
+    "Queue",
+    "QueueFullError",
+    "QueueTimeoutError",
+    "RetryAfter",
+    "RivetError",
+    "RollbackCheckpointError",
+    "RollbackError",
+    "RollbackHandlerError",
+    "StepExhaustedError",
+    "StepInterruptedError",
+    "StepOnlyError",
+    "StepTimeoutError",
+    "TransactionOpenError",
+    "UnknownActionError",
+    "UnknownActorTypeError",
+    "UnknownEventError",
+    "UnknownQueueError",
+    "UserError",
+    "WorkflowCancelledError",
+    "WorkflowFailedError",
+    "WorkflowFinishedError",
+    "WorkflowUsageError",
+    "action",
+    "current_step",
+    "workflow",
+]
+
+__version__ = "0.1.0"

@@ -1,0 +1,77 @@
+"""What the code that is running now belongs to: a step's body, a rollback handler, workflow code, or nothing of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentStep:
+    """The step, or rollback handler, whose body is running."""
+
+    name: str
+    attempt: int
+    """From 1; attempts that a dying worker cut off count here."""
+    idempotency_key: str
+    """The same on every attempt, after a crash, ``recover()`` and ``replay_from()``; another after a compensation."""
+    is_evicted: Callable[[], bool]
+    """Whether this worker wants to hand the actor over: a long body may end early."""
+
+
+def current_step() -> CurrentStep:
+    """The step whose body this is; ``LookupError`` outside a body."""
+    step = _current.get()
+    if isinstance(step, CurrentStep):
+        return step
+    raise LookupError("current_step() is for the body of a step or a rollback handler")
+
+
+def in_body() -> bool:
+    return isinstance(_current.get(), CurrentStep)
+
+
+def in_workflow_code() -> bool:
+    """Whether workflow code, and not a body, is running: what is done here would be done again on each replay."""
+    return _current.get() is _WORKFLOW
+
+
+@contextmanager
+def running_body(step: CurrentStep) -> Iterator[None]:
+    with _set(step):
+        yield
+
+
+@contextmanager
+def running_workflow() -> Iterator[None]:
+    with _set(_WORKFLOW):
+        yield
+
+
+@contextmanager
+def running_hook() -> Iterator[None]:
+    """Hooks and actions are neither workflow code nor a step's body."""
+    with _set(None):
+        yield
+
+
+# Below: how it is done ---------------------------------------------------------------------------
+
+
+class _Workflow:
+    pass
+
+
+_WORKFLOW = _Workflow()
+_current: ContextVar[CurrentStep | _Workflow | None] = ContextVar("django_rivet_current", default=None)
+
+
+@contextmanager
+def _set(value: CurrentStep | _Workflow | None) -> Iterator[None]:
+    token = _current.set(value)
+    try:
+        yield
+    finally:
+        _current.reset(token)

@@ -1,0 +1,64 @@
+"""What a verb answers when it is asked what happens next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django_rivet.engine.entries import Entry
+from django_rivet.engine.events import StepFailed
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """It happened before: go on with this value."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """What a failed attempt leaves behind: its record, and what the error hook is told."""
+
+    entry: Entry
+    event: StepFailed
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.entry.status is EntryStatus.FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """It failed for good: raise this error; ``failed`` is to be recorded first where it failed just now."""
+
+    error: Exception
+    failed: FailedAttempt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Nothing has to run: note the record, it rides with the next commit, and go on with the value."""
+
+    record: Entry
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Perform:
+    """Run the body; ``entry`` is its record so far, with this attempt counted."""
+
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing can happen before ``until``, or before a message comes in ``queues``; ``record`` is to be noted first."""
+
+    until: datetime | None = None
+    queues: tuple[str, ...] | None = None
+    record: Entry | None = None
+
+
+Decision = Replay | Refuse | Note | Perform | Wait

@@ -1,0 +1,148 @@
+"""Errors as data, and data as errors again.
+
+What leaves a step is rebuilt from its record on the first run too, so that a workflow cannot tell a replay
+from the first time.
+"""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django_rivet.engine.entries import Entry, ErrorInfo, Failure, FailureKind
+from django_rivet.engine.exceptions import (
+    CriticalError,
+    OutputNotSerializableError,
+    QueueTimeoutError,
+    RollbackError,
+    StepExhaustedError,
+    StepInterruptedError,
+    StepTimeoutError,
+)
+
+MAX_MESSAGE = 10_000
+MAX_STACK = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What an error that left an entry knows about where it came from."""
+
+    source: str
+    """``step``, ``join``, ``race`` or ``queue``."""
+    failure: Failure
+    paths: frozenset[str]
+    """The entries it passed through."""
+
+
+def describe(error: BaseException) -> ErrorInfo:
+    """An error as storable data, whatever its class does: a failure must never fail to be recorded."""
+    return ErrorInfo(
+        name=_text(type(error).__name__),
+        message=_shorten(_text(_message(error)), MAX_MESSAGE),
+        stack=_stack(error),
+        metadata=_metadata(error),
+    )
+
+
+def origin_of(error: BaseException) -> Origin | None:
+    return getattr(error, "__rivet_origin__", None)
+
+
+def paths_through(error: BaseException) -> frozenset[str]:
+    """The entries that an uncaught error passed through.
+
+    One that came out of an entry counts by itself; one that was raised in answer to another passed where that did.
+    """
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        origin = origin_of(current)
+        if origin is not None:
+            return origin.paths
+        current = current.__cause__ or current.__context__
+    return frozenset()
+
+
+def step_error(entry: Entry, original: BaseException | None = None) -> Exception:
+    """The error that a failed step raises into the workflow."""
+    assert entry.error is not None
+    info, kind = entry.error, entry.failure_kind
+    error: Exception
+    if kind is FailureKind.EXHAUSTED:
+        error = StepExhaustedError(entry.name, entry.charged, str(info))
+    else:
+        cls = _AS_THEMSELVES.get(info.name) or _NEAREST[kind or FailureKind.CRITICAL]
+        error = cls(info.message if info.name == cls.__name__ else str(info))
+    failure = Failure(info, str(kind), entry.name, entry.charged, "step", entry.name)
+    return _with_origin(error, Origin("step", failure, frozenset({entry.path})), original)
+
+
+def queue_timeout(entry: Entry, names: Iterable[str]) -> QueueTimeoutError:
+    """The error of a receive whose deadline passed."""
+    wanted = ", ".join(names) or "any queue"
+    error = QueueTimeoutError(f"no message arrived for {entry.name!r} ({wanted}) in time")
+    failure = Failure(describe(error), None, None, 0, "queue", entry.name)
+    _with_origin(error, Origin("queue", failure, frozenset({entry.path})), None)
+    return error
+
+
+# Below: how it is done ---------------------------------------------------------------------------
+
+_NEAREST: dict[FailureKind, type[Exception]] = {
+    FailureKind.CRITICAL: CriticalError,
+    FailureKind.TIMEOUT: StepTimeoutError,
+    FailureKind.ROLLBACK: RollbackError,
+    FailureKind.INTERRUPTED: StepInterruptedError,
+}
+
+_AS_THEMSELVES: dict[str, type[Exception]] = {
+    cls.__name__: cls for cls in (*_NEAREST.values(), OutputNotSerializableError)
+}
+
+
+def _with_origin(error: Exception, origin: Origin, original: BaseException | None) -> Exception:
+    error.__rivet_origin__ = origin  # type: ignore[attr-defined]
+    error.__cause__ = original
+    return error
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return f"<{type(error).__name__} has no readable message>"
+
+
+def _text(text: str) -> str:
+    """What both databases can store: PostgreSQL refuses NUL characters and lone surrogates."""
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def _shorten(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
+
+
+def _stack(error: BaseException) -> str:
+    try:
+        lines = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    except Exception:
+        lines = "".join(traceback.format_tb(error.__traceback__))
+    return _text(lines[-MAX_STACK:])
+
+
+def _metadata(error: BaseException) -> dict[str, object]:
+    """The error's own simple attributes."""
+    try:
+        attributes = dict(vars(error))
+    except TypeError:
+        return {}
+    return {
+        _text(name): _text(value)[:MAX_MESSAGE] if isinstance(value, str) else value
+        for name, value in attributes.items()
+        if not name.startswith("_")
+        and (type(value) in (str, bool, int, type(None)) or (type(value) is float and math.isfinite(value)))
+    }

@@ -1,0 +1,110 @@
+"""What ``recover()`` puts back, and where an iteration begins again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from django_rivet.engine.entries import Compensation, Entry, EntryStatus, Kind, UndoStatus
+from django_rivet.engine.location import is_under, parent
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """How the live history changes; records that are replaced or removed stay readable as an earlier generation."""
+
+    replaced: tuple[Entry, ...] = ()
+    """New records for paths whose present ones are set aside."""
+    removed: tuple[str, ...] = ()
+    """Paths whose records are set aside without a new one."""
+    unbound: tuple[str, ...] = ()
+    """Paths that are replayed where they are reached, but bind nothing."""
+
+
+def after_failure(entries: Mapping[str, Entry], undone: Iterable[Compensation], through: frozenset[str]) -> Recovery:
+    """Fresh attempts for the entries that the uncaught error passed through, and for the steps that were undone.
+
+    ``undone``: the compensations that were carried out. A failure that the workflow caught stays as recorded.
+    """
+    put_back: dict[str, Entry] = {}
+    for path in through:
+        entry = entries.get(path)
+        if entry is not None and entry.status is not EntryStatus.COMPLETED:
+            put_back[path] = _fresh(entry, EntryStatus.PENDING, entry.run)
+    for compensation in undone:
+        entry = entries.get(compensation.path)
+        if entry is None or entry.run != compensation.run:
+            continue
+        # A step that failed, and was undone since its outcome was unknown, begins a new run as well.
+        status = put_back[entry.path].status if entry.path in put_back else EntryStatus.PLACEHOLDER
+        put_back[entry.path] = _fresh(entry, status, entry.run + 1)
+    if not put_back:
+        return Recovery(replaced=tuple(_reopened(entries)))
+    removed = _opened_again(entries, put_back)
+    oldest = min(entries[path].seq for path in put_back)
+    unbound = [e.path for e in entries.values() if e.seq > oldest and e.path not in put_back and e.path not in removed]
+    reopened = [e for e in _reopened(entries, put_back) if e.path not in removed]
+    return Recovery((*put_back.values(), *reopened), tuple(removed), tuple(unbound))
+
+
+# Below: how it is done ---------------------------------------------------------------------------
+
+
+def _fresh(entry: Entry, status: EntryStatus, run: int) -> Entry:
+    return replace(
+        entry,
+        status=status,
+        run=run,
+        attempts=0,
+        interruptions=0,
+        output=None,
+        error=None,
+        failure_kind=None,
+        due_at=None,
+        started_at=None,
+        ended_at=None,
+    )
+
+
+def _opened_again(entries: Mapping[str, Entry], put_back: Mapping[str, Entry]) -> list[str]:
+    """Records that say that something around an entry put back is over.
+
+    A loop begins again at its first iteration with such an entry, so the ends of that one and of all later ones go.
+    """
+    removed = []
+    first: dict[str, int] = {}
+    for path in put_back:
+        for around in _around(path):
+            loop = parent(around)
+            if loop in entries and entries[loop].kind is Kind.LOOP:
+                number = int(around.rpartition("/")[2])
+                first[loop] = min(first.get(loop, number), number)
+            elif around in entries and entries[around].kind is Kind.BLOCK:
+                removed.append(around)
+    for entry in entries.values():
+        if entry.kind is Kind.ITERATION and int(entry.name) >= first.get(parent(entry.path), int(entry.name) + 1):
+            removed.append(entry.path)
+    return list(dict.fromkeys(removed))
+
+
+def _reopened(entries: Mapping[str, Entry], put_back: Mapping[str, Entry] | None = None) -> list[Entry]:
+    """Loops go on where the workflow failed in them, or where an entry in them was put back."""
+    return [
+        replace(e, status=EntryStatus.RUNNING, ended_at=None)
+        for e in entries.values()
+        if e.kind is Kind.LOOP
+        and (e.status is EntryStatus.FAILED or any(is_under(p, e.path) for p in put_back or ()))
+        and e.status is not EntryStatus.RUNNING
+    ]
+
+
+def _around(path: str) -> list[str]:
+    scopes = []
+    while path := parent(path):
+        scopes.append(path)
+    return scopes
+
+
+def handler_again(compensation: Compensation) -> Compensation:
+    """A handler that was given up gets fresh attempts."""
+    return replace(compensation, status=UndoStatus.OWED, attempts=0, error=None, due_at=None)

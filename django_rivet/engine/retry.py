@@ -1,0 +1,13 @@
+"""When the next attempt is due."""
+
+from __future__ import annotations
+
+
+def backoff(attempt: int, base: float, maximum: float, jitter: float, chance: float) -> float:
+    """Seconds to wait after failed attempt ``attempt`` (from 1): ``min(maximum, base * 2**attempt)`` and a bit.
+
+    ``chance`` from 0 to 1 picks the bit, up to ``jitter`` of the delay; never less than the formula.
+    """
+    # 2.0**1100 overflows; past 2**62 any base that matters has reached its maximum.
+    delay = min(maximum, base * 2.0 ** min(attempt, 62))
+    return delay * (1.0 + jitter * chance)

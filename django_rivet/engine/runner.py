@@ -1,0 +1,64 @@
+"""Walk the workflow function once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from django_rivet.engine import codec
+from django_rivet.engine.context import Context
+from django_rivet.engine.current import running_workflow
+from django_rivet.engine.entries import EntryStatus, Kind
+from django_rivet.engine.exceptions import HistoryDivergedError, WorkflowUsageError
+from django_rivet.engine.failures import describe, origin_of, paths_through
+from django_rivet.engine.history import History
+from django_rivet.engine.outcome import Completed, Diverged, Failed, Outcome, Suspended
+from django_rivet.engine.ports import Host
+from django_rivet.engine.suspend import Unwind
+from django_rivet.engine.undo import Scope
+from django_rivet.engine.walk import Walk
+
+
+def run(workflow: Callable[[Context], Any], host: Host, history: History) -> Outcome:
+    """One pass. Errors of the world around (the database, a dying process) are raised, not returned."""
+    walk = Walk(host, history)
+    root = Context(walk, Scope(), "the workflow")
+    try:
+        with running_workflow():
+            value = workflow(root)
+            walk.refuse_unwinding()
+            root.close_left_loop()
+            output = codec.encode(value)
+            root.finish()
+    except BaseException as error:
+        # What the engine stopped for holds, whatever the workflow made of it.
+        return _outcome(walk.unwinding or error, history)
+    return Completed(output)
+
+
+# Below: how it is done ---------------------------------------------------------------------------
+
+
+def _outcome(reason: BaseException, history: History) -> Outcome:
+    if isinstance(reason, Unwind):
+        return Suspended(reason)
+    if isinstance(reason, HistoryDivergedError):
+        return Diverged(describe(reason))
+    if not isinstance(reason, Exception):
+        raise reason
+    for entry in list(history.entries.values()):
+        if entry.kind is Kind.LOOP and entry.status is EntryStatus.RUNNING:
+            history.note(replace(entry, status=EntryStatus.FAILED))
+    return Failed(
+        describe(reason),
+        paths_through(reason),
+        is_reported=_was_reported(reason),
+        compensates=not isinstance(reason, WorkflowUsageError),
+    )
+
+
+def _was_reported(error: BaseException) -> bool:
+    """A step's failure was reported when it was recorded; an error that wraps it is another one."""
+    origin = origin_of(error)
+    return origin is not None and origin.source == "step"

@@ -1,0 +1,55 @@
+"""Why a pass ends before the workflow does.
+
+These are no errors: they lie outside ``Exception`` so that ``except Exception`` in a workflow cannot swallow them.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+
+class Unwind(BaseException):
+    """The engine is leaving the workflow function; you see it because a ``finally`` or a bare ``except`` ran.
+
+    Let it pass: until it has left the function, every call on a context raises it again.
+    """
+
+
+class Waiting(Unwind):
+    """Nothing to do before ``until``, or before a message arrives in one of ``queues``."""
+
+    def __init__(
+        self,
+        until: datetime | None = None,
+        queues: tuple[str, ...] | None = None,
+        rolling_back: bool = False,
+    ) -> None:
+        self.until = until
+        self.queues = queues
+        """None: no message is waited for; empty: any message will do."""
+        self.rolling_back = rolling_back
+        super().__init__(until, queues)
+
+
+class HandedOver(Unwind):
+    """This worker gives the actor away: its slice is over, or it shuts down."""
+
+
+class CancelRequested(Unwind):
+    """Somebody cancelled the workflow."""
+
+    def __init__(self, rollback: bool) -> None:
+        self.rollback = rollback
+        super().__init__(rollback)
+
+
+class LeaseLost(Unwind):
+    """Another worker drives the actor now; nothing more of this one can be written."""
+
+
+class RollbackStopped(Unwind):
+    """A rollback handler is out of attempts."""
+
+
+class Broken(Unwind):
+    """The database failed the engine: the pass ends, nothing is charged, another will try."""

@@ -1,0 +1,86 @@
+"""One pass over the workflow function: what all of its contexts share, and the guard around every verb."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from django_rivet.engine.exceptions import EntryInProgressError, WorkflowUsageError
+from django_rivet.engine.history import History
+from django_rivet.engine.ports import Host
+
+if TYPE_CHECKING:
+    from django_rivet.engine.scoped import Scoped
+
+
+class Walk:
+    """The host, the history, and whether the pass is on its way out."""
+
+    def __init__(self, host: Host, history: History) -> None:
+        self.host = host
+        self.history = history
+        self.unwinding: BaseException | None = None
+        self.bodies_run = 0
+        self._thread = threading.get_ident()
+
+    def stop(self, reason: BaseException) -> BaseException:
+        """From now on every verb raises ``reason``, whatever the workflow does with it."""
+        if self.unwinding is None:
+            self.unwinding = reason
+        return self.unwinding
+
+    def refuse_unwinding(self) -> None:
+        """Whatever user code raised instead: a pass on its way out neither catches nor records anything."""
+        if self.unwinding is not None:
+            raise self.unwinding
+
+    def refuse_interruption(self) -> None:
+        interruption = self.host.interruption()
+        if interruption is not None:
+            raise interruption
+
+    @contextmanager
+    def guarded(self, scoped: Scoped, *, interruptible: bool = True) -> Iterator[None]:
+        self.refuse_unwinding()
+        try:
+            self._refuse_misuse(scoped)
+            if interruptible:
+                self.refuse_interruption()
+            yield
+        except BaseException as error:
+            if not isinstance(error, Exception) or isinstance(error, WorkflowUsageError):
+                raise self.stop(error) from error.__cause__
+            raise
+
+    def _refuse_misuse(self, scoped: Scoped) -> None:
+        if threading.get_ident() != self._thread:
+            raise EntryInProgressError(
+                "a context was used in another thread than its workflow's; two entries at once need ctx.join or ctx.race"
+            )
+        if scoped.ended:
+            raise EntryInProgressError(f"{scoped.label} has ended; its context cannot be used any more")
+        if scoped.open is not None:
+            raise EntryInProgressError(
+                f"{scoped.open} is unfinished: inside it, use the context that it hands you; "
+                "a step's body calls no verbs at all"
+            )
+        scoped.close_left_loop()
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S", bound="Scoped")
+
+
+def verb(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """A method that users call on a context."""
+
+    @functools.wraps(method)
+    def guarded(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self.walk.guarded(self):
+            return method(self, *args, **kwargs)
+
+    return guarded

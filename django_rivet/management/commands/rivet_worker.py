@@ -1,0 +1,56 @@
+"""``manage.py rivet_worker``: a Celery worker that drives actors, with the sweeper inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import Celery, current_app
+from celery._state import default_app
+from django.core.management.base import BaseCommand, CommandParser
+from django.db import connections
+
+from django_rivet.runtime import sweeping
+from django_rivet.runtime.celery_tasks import drive
+
+
+class Command(BaseCommand):
+    help = "Start a worker that drives actors. Any number of them may run, on any number of machines."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("-c", "--concurrency", type=int, default=2, help="processes or threads (default: 2)")
+        parser.add_argument(
+            "-P",
+            "--pool",
+            default="prefork",
+            choices=["prefork", "threads", "solo"],
+            help="how actors are driven at the same time (default: prefork, which can stop a body that hangs)",
+        )
+        parser.add_argument("-Q", "--queues", help="Celery queues to take hints from, separated by commas")
+        parser.add_argument("-n", "--hostname", help="name of this worker (default: rivet@<host>)")
+        parser.add_argument("-l", "--loglevel", default="INFO", help="(default: INFO)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        app = celery_app()
+        sweeping.add_to(app)
+        # A connection that the parent opened must not be shared by the children it forks.
+        connections.close_all()
+        arguments = ["worker", f"--pool={options['pool']}", f"--concurrency={options['concurrency']}"]
+        arguments += [f"--loglevel={options['loglevel']}", f"--hostname={options['hostname'] or 'rivet@%h'}"]
+        arguments += ["--without-gossip", "--without-mingle"]
+        if options["queues"]:
+            arguments.append(f"--queues={options['queues']}")
+        app.worker_main(arguments)
+
+
+def celery_app() -> Celery:
+    """The project's Celery app; where it has none, one of ours with the ``CELERY_`` settings of the project."""
+    if default_app is not None:
+        app: Celery = current_app._get_current_object()
+    else:
+        app = Celery("django_rivet")
+        app.config_from_object("django.conf:settings", namespace="CELERY")
+        app.set_default()
+    if not app.conf.broker_url:
+        app.conf.broker_url = "memory://"
+    app.tasks.register(drive)
+    return app

@@ -1,0 +1,3 @@
+"""``websocket_urlpatterns`` for Channels."""
+
+websocket_urlpatterns: list[object] = []

@@ -1,0 +1,33 @@
+"""The one task. Its message is a hint: lost, doubled or late, the database says what is due."""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+from celery import shared_task
+
+from django_rivet.actors.registry import registry
+from django_rivet.conf import get_settings
+from django_rivet.models import Actor
+from django_rivet.runtime.bell import TASK, ring
+from django_rivet.runtime.drive import DatabaseFailed, this_worker
+from django_rivet.runtime.drive import drive as drive_once
+
+
+@shared_task(name=TASK, ignore_result=True)
+def drive(actor_id: str) -> None:
+    """Drive an actor until it waits, or until its slice is over; then it goes behind the others."""
+    instance = uuid.UUID(actor_id)
+    worker = this_worker()
+    slice_ends = time.monotonic() + get_settings().SLICE_SECONDS
+    try:
+        # Whatever came in while it was driven, with a hint that found it taken, is seen by another look.
+        while drive_once(instance, worker):
+            if time.monotonic() >= slice_ends:
+                row = Actor.objects.filter(pk=instance).only("type").first()
+                if row is not None and row.type in {d.type_name for d in registry}:
+                    ring(instance, row.type)
+                return
+    except DatabaseFailed:
+        return  # it is logged, and the sweeper comes back to it

@@ -1,0 +1,295 @@
+"""Drive one actor: claim it, walk its workflow once, and write down what came of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from django_rivet import signals
+from django_rivet.actors.actor import Actor
+from django_rivet.actors.exceptions import UnknownActorTypeError
+from django_rivet.actors.registry import registry
+from django_rivet.conf import get_settings
+from django_rivet.engine import codec, runner
+from django_rivet.engine.compensation import AllUndone, RunHandler, Stopped, next_undo
+from django_rivet.engine.decision import Wait
+from django_rivet.engine.entries import ErrorInfo, UndoStatus
+from django_rivet.engine.events import ErrorEvent, StepFailed, WorkflowFailed
+from django_rivet.engine.events import RollbackFailed as RollbackEvent
+from django_rivet.engine.exceptions import WorkflowCancelledError, WorkflowFailedError
+from django_rivet.engine.location import ROOT
+from django_rivet.engine.outcome import Completed, Diverged, Failed, Outcome, Suspended
+from django_rivet.engine.suspend import (
+    Broken,
+    CancelRequested,
+    HandedOver,
+    LeaseLost,
+    RollbackStopped,
+    Unwind,
+    Waiting,
+)
+from django_rivet.engine.undo import owed_under
+from django_rivet.models import Actor as ActorRow
+from django_rivet.runtime.handles import handle_of
+from django_rivet.runtime.heartbeat import heartbeat
+from django_rivet.runtime.host import DriveHost
+from django_rivet.store import runs
+from django_rivet.store.journal import Lease, Release, load_history
+from django_rivet.store.run_errors import RunError, dump_run_error, load_run_error
+from django_rivet.store.runs import Claim
+
+logger = logging.getLogger(__name__)
+
+DIVERGED_PAUSES = (1, 2, 5, 10, 30, 60, 120, 300)
+"""Seconds after which a diverged actor is tried again; the last one repeats."""
+
+BROKEN_PAUSE = 1.0
+"""Seconds until an actor is tried again whose drive the database failed."""
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Who drives, and how it waits."""
+
+    name: str
+    dead: str = ""
+    """A worker whose leases count as run out."""
+    may_pause: bool = True
+    """Whether short waits are spent in memory."""
+    evicted: Callable[[], bool] = lambda: False
+    keep_alive: Callable[[Lease], AbstractContextManager[None]] = heartbeat.of
+
+
+def this_worker() -> Worker:
+    """A worker named after this process; names are for people, ownership is the epoch's."""
+    return Worker(f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}")
+
+
+def in_process_worker(name: str) -> Worker:
+    """A worker that never sleeps and needs no heartbeat: tests drive with it."""
+    return Worker(name, dead=name, may_pause=False, keep_alive=lambda lease: nullcontext())
+
+
+def drive(actor_id: uuid.UUID, worker: Worker) -> bool:
+    """One drive. False where the actor is not due, somebody else holds it, or its type is unknown here.
+
+    Errors of the database leave the actor for another try; what dies in between is taken over when the lease is over.
+    """
+    row = ActorRow.objects.filter(pk=actor_id).only("id", "type", "key").first()
+    if row is None:
+        return False
+    try:
+        actor_class = registry.get(row.type)
+    except UnknownActorTypeError as error:
+        logger.warning("actor %s is left to another worker: %s", actor_id, error)
+        return False
+    claim = runs.claim(actor_id, worker.name, get_settings().LEASE_SECONDS, dead=worker.dead)
+    if claim is None:
+        return False
+    actor = actor_class(str(actor_id), row.key)
+    with worker.keep_alive(claim.lease):
+        Drive(actor, claim, worker).run()
+    return True
+
+
+class Drive:
+    """From the claim to the release."""
+
+    def __init__(self, actor: Actor[Any], claim: Claim, worker: Worker) -> None:
+        self.actor = actor
+        self.claim = claim
+        self.host = DriveHost(
+            actor, claim, load_history(claim.lease.actor_id), may_pause=worker.may_pause, evicted=worker.evicted
+        )
+        stored = load_run_error(claim.error)
+        self.error = stored if claim.status == "rolling_back" else None
+        """Why the workflow rolls back."""
+        self.diverged = stored if claim.status == "diverged" else None
+
+    def run(self) -> None:
+        try:
+            self._run()
+        except LeaseLost:
+            logger.info("actor %s is driven by another worker now", self.actor.id)
+        except Broken as broken:
+            self._try_later(broken)
+            raise DatabaseFailed(f"the database failed the drive of actor {self.actor.id}") from broken.__cause__
+        finally:
+            self._send_signals()
+
+    # Below: how it is done -------------------------------------------------------------------
+
+    def _run(self) -> None:
+        host = self.host
+        wants_rollback = host.request == "cancel_rollback"
+        if self.claim.status == "rolling_back" and (self.error is not None or wants_rollback):
+            return self._roll_back()
+        if host.request == "cancel":
+            return self._release("cancelled")
+        if wants_rollback and not self.claim.takeovers:
+            return self._cancel_with_rollback()
+        workflow = self.actor.definition.workflow
+        if workflow is None:
+            return self._release("sleeping")
+        host.status = "running"
+        # A drive that was cut off may have ended scopes that are not on record as ended: walk up to where it stood.
+        host.replays_only = wants_rollback
+        outcome = runner.run(partial(workflow.function, self.actor), host, host.history)
+        host.replays_only = False
+        if wants_rollback and isinstance(outcome, Suspended) and isinstance(outcome.reason, (Waiting, CancelRequested)):
+            return self._cancel_with_rollback()
+        self._settle(outcome)
+
+    def _settle(self, outcome: Outcome) -> None:
+        match outcome:
+            case Completed(output):
+                self._release("completed", output=output)
+                self._signal(signals.workflow_completed, output=codec.decode(output))
+            case Failed():
+                self._fail(outcome)
+            case Diverged(error):
+                self._diverge(error)
+            case Suspended(reason):
+                self._suspend(reason)
+
+    def _fail(self, failed: Failed) -> None:
+        self.error = RunError(failed.error, failed.through)
+        event = None
+        if not failed.is_reported:
+            event = WorkflowFailed(workflow_id=self.actor.id, error=failed.error)
+        if failed.compensates and owed_under(self.host.history, ROOT):
+            self.host.enter_rollback(dump_run_error(self.error), event)
+            return self._roll_back()
+        self._release("failed", event=event)
+        self._signal(signals.workflow_failed, error=failed.error)
+
+    def _diverge(self, error: ErrorInfo) -> None:
+        before = self.diverged
+        tries = before.tries + 1 if before is not None else 0
+        pause = DIVERGED_PAUSES[min(tries, len(DIVERGED_PAUSES) - 1)]
+        is_new = before is None or before.error.message != error.message
+        event = WorkflowFailed(workflow_id=self.actor.id, error=error) if is_new else None
+        # What this pass noted belongs to code that does not fit.
+        self.host.history.confirm()
+        self.host.release(
+            Release(
+                "diverged",
+                due_at=self.host.now() + timedelta(seconds=pause),
+                error=dump_run_error(RunError(error, frozenset(), tries)),
+                keeps_request=True,
+                progress=False,
+            ),
+            event,
+        )
+
+    def _suspend(self, reason: Unwind) -> None:
+        match reason:
+            case Waiting(until=until, queues=queues, rolling_back=rolling_back):
+                self._release("rolling_back" if rolling_back else "sleeping", due_at=until, queues=queues)
+            case HandedOver():
+                self._release("sleeping", due_at=self.host.now(), progress=False)
+            case CancelRequested(rollback=True):
+                self._cancel_with_rollback()
+            case CancelRequested():
+                self._release("cancelled")
+            case RollbackStopped():
+                given_up = next(c for c in owed_under(self.host.history, ROOT) if c.status is UndoStatus.FAILED)
+                assert given_up.error is not None
+                self.error = RunError(given_up.error, in_block=True)
+                self._release("rollback_failed")
+                self._signal(signals.workflow_failed, error=given_up.error)
+            case _:
+                raise reason
+
+    def _cancel_with_rollback(self) -> None:
+        if owed_under(self.host.history, ROOT):
+            self.host.enter_rollback(None, None)
+        self._roll_back()
+
+    def _roll_back(self) -> None:
+        host = self.host
+        cause: Exception = WorkflowCancelledError("the workflow was cancelled")
+        if self.error is not None:
+            cause = WorkflowFailedError(str(self.error.error), self.error.error)
+        while True:
+            match next_undo(owed_under(host.history, ROOT), host.now()):
+                case RunHandler(compensation):
+                    host.run_handler(compensation, cause)
+                    if isinstance(host.interruption(), HandedOver):
+                        return self._release("rolling_back", due_at=host.now())
+                case Wait(until):
+                    assert until is not None
+                    if not host.pause_until(until):
+                        return self._release("rolling_back", due_at=until)
+                case Stopped():
+                    self._release("rollback_failed")
+                    return self._signal(signals.workflow_failed, error=self.error and self.error.error)
+                case AllUndone():
+                    if host.request:
+                        return self._release("cancelled")
+                    self._release("failed")
+                    return self._signal(signals.workflow_failed, error=self.error and self.error.error)
+
+    def _release(
+        self,
+        status: str,
+        *,
+        due_at: Any = None,
+        queues: tuple[str, ...] | None = None,
+        output: str | None = None,
+        event: ErrorEvent | None = None,
+        progress: bool = True,
+    ) -> None:
+        waits = status in ("sleeping", "rolling_back")
+        error = None
+        if self.error is not None and status in ("rolling_back", "rollback_failed", "failed"):
+            error = dump_run_error(self.error)
+        self.host.release(
+            Release(
+                status,
+                due_at=due_at,
+                queues=queues,
+                output=output,
+                error=error,
+                keeps_request=waits,
+                due_on_request=waits,
+                progress=progress,
+            ),
+            event,
+        )
+
+    def _try_later(self, broken: Broken) -> None:
+        """Give the actor back at once where the database can be reached again; else the lease runs out."""
+        logger.warning("the database failed the drive of actor %s: %s", self.actor.id, broken.__cause__)
+        try:
+            self.host.history.confirm()
+            self._release(
+                "rolling_back" if self.host.status == "rolling_back" else "sleeping",
+                due_at=self.host.now() + timedelta(seconds=BROKEN_PAUSE),
+                progress=False,
+            )
+        except (Broken, LeaseLost):
+            logger.info("actor %s is tried again when its lease is over", self.actor.id)
+
+    def _signal(self, signal: Any, **values: Any) -> None:
+        signal.send_robust(type(self.actor), actor=handle_of(self.actor), **values)
+
+    def _send_signals(self) -> None:
+        for event in self.host.after_commit:
+            if isinstance(event, StepFailed):
+                self._signal(signals.step_failed, event=event)
+            elif isinstance(event, RollbackEvent):
+                self._signal(signals.rollback_failed, event=event)
+        self.host.after_commit.clear()
+
+
+class DatabaseFailed(Exception):
+    """The database failed the engine in the middle of a drive; the actor will be tried again."""

@@ -1,0 +1,179 @@
+"""A history as people and programs read it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from django.db.models import Q
+
+from django_rivet.engine import codec
+from django_rivet.engine.entries import ErrorInfo
+from django_rivet.engine.location import parent
+from django_rivet.models import Compensation as CompensationRow
+from django_rivet.models import Entry as EntryRow
+from django_rivet.store.database import alias
+from django_rivet.store.records import load_error
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackRecord:
+    """How far the rollback of a step is."""
+
+    status: str
+    """``owed``, ``completed``, ``failed``, ``settled`` (its scope ended well), ``skipped`` or ``confirmed``."""
+    attempts: int
+    error: ErrorInfo | None
+    handler: str
+    outcome: str
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One entry, with what it contains."""
+
+    path: str
+    """Names joined by ``/``; an iteration's name is its number."""
+    kind: str
+    status: str
+    attempts: int = 0
+    output: Any = None
+    error: ErrorInfo | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    due_at: datetime | None = None
+    rollback: RollbackRecord | None = None
+    children: list[HistoryEntry] = field(default_factory=list)
+    seq: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+class HistoryView:
+    """Iterates over the entries in the order they happened; ``tree()`` nests them, ``str()`` prints them."""
+
+    def __init__(self, actor_id: uuid.UUID, generation: int | None = None) -> None:
+        self._actor_id = actor_id
+        self._generation = generation
+
+    def __iter__(self) -> Iterator[HistoryEntry]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, path: str) -> HistoryEntry:
+        """The entry at ``path``; ``KeyError`` names those that are there."""
+        for entry in self._nodes.values():
+            if entry.path == path:
+                return entry
+        raise KeyError(f"{path!r} is not in this history, which has {', '.join(e.path for e in self) or 'no entry'}")
+
+    def tree(self) -> list[HistoryEntry]:
+        """The roots. Iterations and blocks that have no record of their own are shown where their entries are."""
+        return self._roots
+
+    def __str__(self) -> str:
+        return "\n".join(line for root in self._roots for line in _lines(root, ""))
+
+    # Below: how it is done -------------------------------------------------------------------
+
+    @cached_property
+    def _entries(self) -> list[HistoryEntry]:
+        rows = EntryRow.objects.using(alias()).filter(actor_id=self._actor_id)
+        if self._generation is None:
+            rows = rows.filter(retired__isnull=True)
+        else:
+            rows = rows.filter(Q(retired__isnull=True) | Q(retired__gte=self._generation))
+            rows = rows.filter(generation__lte=self._generation)
+        undo = {(c.path, c.run): c for c in CompensationRow.objects.using(alias()).filter(actor_id=self._actor_id)}
+        return [_entry(row, undo.get((row.path, row.run))) for row in rows.order_by("seq", "id")]
+
+    @cached_property
+    def _nodes(self) -> dict[str, HistoryEntry]:
+        nodes = {entry.path: entry for entry in self._entries}
+        for entry in list(nodes.values()):
+            scope = parent(entry.path)
+            while scope and scope not in nodes:
+                kind = "iteration" if scope.rpartition("/")[2].isdigit() and parent(scope) in nodes else "block"
+                nodes[scope] = HistoryEntry(scope, kind, "running" if kind == "iteration" else "", seq=entry.seq)
+                scope = parent(scope)
+        return nodes
+
+    @cached_property
+    def _roots(self) -> list[HistoryEntry]:
+        roots = []
+        for path, node in self._nodes.items():
+            siblings = self._nodes[parent(path)].children if parent(path) else roots
+            siblings.append(node)
+        _sort(roots)
+        return roots
+
+
+def _entry(row: EntryRow, undo: CompensationRow | None) -> HistoryEntry:
+    return HistoryEntry(
+        path=row.path,
+        kind=row.kind,
+        status=row.status,
+        attempts=row.attempts,
+        output=_output(row),
+        error=load_error(row.error),
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        due_at=row.due_at,
+        rollback=_rollback(undo) if undo is not None else None,
+        seq=row.seq,
+    )
+
+
+def _output(row: EntryRow) -> Any:
+    try:
+        return codec.decode(row.output) if row.output is not None else None
+    except ValueError:
+        return row.output  # whatever an older or damaged record holds: reading history never fails
+
+
+def _rollback(row: CompensationRow) -> RollbackRecord:
+    return RollbackRecord(
+        row.status, row.attempts, load_error(row.error), row.handler, row.outcome, row.started_at, row.ended_at
+    )
+
+
+def _sort(nodes: list[HistoryEntry]) -> int:
+    """By the first thing that happened in each; returns the first of all."""
+    first = {id(node): min(node.seq, _sort(node.children)) if node.children else node.seq for node in nodes}
+    nodes.sort(key=lambda node: first[id(node)])
+    return min(first.values(), default=0)
+
+
+def _lines(node: HistoryEntry, indent: str) -> Iterator[str]:
+    words = [node.name, node.kind, node.status]
+    if node.attempts:
+        words.append(_times(node.attempts))
+    if node.error is not None:
+        words.append(str(node.error))
+    yield indent + "  ".join(word for word in words if word)
+    for child in node.children:
+        yield from _lines(child, indent + "  ")
+    # Rollbacks come after what made them necessary, newest first.
+    for child in sorted(node.children, key=lambda c: c.seq, reverse=True):
+        if child.rollback is not None and child.rollback.status not in ("owed", "settled"):
+            yield f"{indent}  {_rollback_line(child, child.rollback)}"
+
+
+def _rollback_line(node: HistoryEntry, rollback: RollbackRecord) -> str:
+    words = {"completed": "rolled back", "failed": "rollback failed", "skipped": "rollback skipped"}
+    line = f"{node.name}  {words.get(rollback.status, 'rolled back by hand')}  {_times(rollback.attempts)}"
+    return f"{line}  {rollback.error}" if rollback.error is not None else line
+
+
+def _times(count: int) -> str:
+    return "1 attempt" if count == 1 else f"{count} attempts"

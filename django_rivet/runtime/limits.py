@@ -1,0 +1,74 @@
+"""Time limits of bodies."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from django_rivet.engine.exceptions import StepTimeoutError
+
+AGAIN_SECONDS = 0.1  # a broad ``except`` swallows one interruption, but not one after another
+
+
+class _OutOfTime(BaseException):
+    """Raised inside a body by the timer. It lies outside ``Exception``: let it pass."""
+
+
+@contextmanager
+def time_limit(seconds: float, what: str) -> Iterator[None]:
+    """Raise ``StepTimeoutError`` where the block takes longer than ``seconds``; 0 or less: no limit.
+
+    In the main thread of a process (prefork and solo workers) the block is stopped by a signal, again and again
+    until it is left. In other threads synchronous code cannot be stopped: the block runs to its end, and then its
+    result is dropped for the same error.
+    """
+    if seconds <= 0:
+        yield
+        return
+    started = time.monotonic()
+    try:
+        with _alarm(seconds) if threading.current_thread() is threading.main_thread() else _unarmed():
+            yield
+    except _OutOfTime:
+        raise StepTimeoutError(f"{what} ran longer than {seconds:g} s") from None
+    except Exception as error:
+        if time.monotonic() - started >= seconds:
+            raise StepTimeoutError(f"{what} ran longer than {seconds:g} s") from error
+        raise
+    if time.monotonic() - started >= seconds:
+        raise StepTimeoutError(f"{what} ran longer than {seconds:g} s; its result was dropped")
+
+
+# Below: how it is done ---------------------------------------------------------------------------
+
+
+@contextmanager
+def _unarmed() -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    def ring(signum: int, frame: FrameType | None) -> None:
+        raise _OutOfTime
+
+    before = signal.signal(signal.SIGALRM, ring)
+    outer_left, outer_again = signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_SECONDS)
+    started = time.monotonic()
+    try:
+        try:
+            yield
+        finally:
+            # Until this line has run the timer may ring once more; then that interruption wins, which is right.
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        if outer_left:
+            # A limit of somebody else (a test runner's, an outer step's) goes on where it stood.
+            passed = time.monotonic() - started
+            signal.setitimer(signal.ITIMER_REAL, max(0.001, outer_left - passed), outer_again)

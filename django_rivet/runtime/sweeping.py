@@ -1,0 +1,104 @@
+"""The sweeper: turns what the database says is due into hints. It runs inside a worker."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable
+
+from celery import Celery, bootsteps
+from celery.signals import worker_init
+from django.db import connections
+
+from django_rivet.conf import get_settings
+from django_rivet.runtime.bell import has_broker, send
+from django_rivet.store.database import alias
+from django_rivet.store.runs import due_actors
+
+logger = logging.getLogger(__name__)
+
+BATCH = 1000
+"""The most hints of one sweep; the rest comes with the next."""
+
+PATIENCE_SECONDS = 3.0
+"""How long a hint may lie in the broker before it is taken for lost and sent again."""
+
+
+class Sweeper:
+    """Looks for what is due and hands it to ``hint``, in a thread of its own."""
+
+    def __init__(self, hint: Callable[[uuid.UUID, str], object], pause: float) -> None:
+        self._hint = hint
+        self._pause = pause
+        self._hinted: dict[uuid.UUID, float] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rivet-sweeper", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    def sweep(self) -> int:
+        """One look; returns how many hints were given."""
+        now = time.monotonic()
+        due = due_actors(BATCH)
+        fresh = [(i, t) for i, t in due if now - self._hinted.get(i, -PATIENCE_SECONDS) >= PATIENCE_SECONDS]
+        for actor_id, type_name in fresh:
+            self._hint(actor_id, type_name)
+        known = {actor_id: self._hinted.get(actor_id, now) for actor_id, _ in due}
+        # What is not due any more was heard; should it become due again, that is news.
+        self._hinted = known | {actor_id: now for actor_id, _ in fresh}
+        return len(fresh)
+
+    # Below: how it is done -------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._pause):
+            try:
+                self.sweep()
+            except Exception:
+                # A sweeper that dies would leave timers to nobody: the next sweep may find the database again.
+                logger.exception("a sweep failed; the next one comes in %g s", self._pause)
+                connections[alias()].close()
+        connections[alias()].close()
+
+
+class SweeperStep(bootsteps.StartStopStep):
+    """Starts and stops the sweeper with the worker that it runs in."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def __init__(self, worker: object, **kwargs: object) -> None:
+        self.sweeper: Sweeper | None = None
+
+    def start(self, worker: object) -> None:
+        app: Celery = worker.app  # type: ignore[attr-defined]
+        pause = get_settings().SWEEP_SECONDS or (1.0 if has_broker(app) else 0.1)
+        self.sweeper = Sweeper(lambda actor_id, type_name: send(app, actor_id, type_name), pause)
+        self.sweeper.start()
+
+    def stop(self, worker: object) -> None:
+        if self.sweeper is not None:
+            self.sweeper.stop()
+
+    terminate = stop
+
+
+def add_to(app: Celery) -> None:
+    app.steps["worker"].add(SweeperStep)
+
+
+def install() -> None:
+    """``RIVET["SWEEPER"] = True`` puts the sweeper into a plain ``celery worker``."""
+    worker_init.connect(_on_worker_init, weak=False, dispatch_uid="django_rivet.sweeper")
+
+
+def _on_worker_init(sender: object, **kwargs: object) -> None:
+    if get_settings().SWEEPER:
+        add_to(sender.app)  # type: ignore[attr-defined]

@@ -1,0 +1,131 @@
+"""One commit of a drive: everything it changes, and last the fence."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from django_rivet.engine.entries import Compensation, Entry
+from django_rivet.engine.history import Changes, History
+from django_rivet.engine.suspend import LeaseLost
+from django_rivet.store import statements as sql
+from django_rivet.store.database import execute, fill, marks, moment_sql, row, rows
+from django_rivet.store.records import (
+    ENTRY_COLUMNS,
+    compensation_from,
+    compensation_values,
+    entry_from,
+    entry_values,
+)
+
+ROWS_PER_STATEMENT = 500  # SQLite takes 32,766 parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to write: void as soon as another worker has claimed the actor."""
+
+    actor_id: uuid.UUID
+    epoch: int
+    seconds: float
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """How a drive leaves the actor behind."""
+
+    status: str
+    due_at: datetime | None = None
+    queues: tuple[str, ...] | None = None
+    output: str | None = None
+    error: str | None = None
+    keeps_request: bool = False
+    """Whether a cancellation that nobody has heeded yet stays."""
+    due_on_request: bool = False
+    """Whether such a cancellation makes the actor due at once."""
+    progress: bool = True
+    """Whether this drive got anywhere: resets the count of takeovers."""
+
+
+def load_history(actor_id: uuid.UUID) -> History:
+    """The whole live history in one statement."""
+    entries: dict[str, Entry] = {}
+    compensations: dict[str, Compensation] = {}
+    width = len(ENTRY_COLUMNS)
+    for values in rows(sql.HISTORY, [actor_id]):
+        entry = entry_from(values[:width])
+        entries[entry.path] = entry
+        if values[width] is not None:
+            compensations[entry.path] = compensation_from(values[width:])
+    return History(entries, compensations)
+
+
+def write_changes(lease: Lease, changes: Changes) -> None:
+    """Inside a transaction; what makes it safe is the ``fence`` or ``release`` at its end."""
+    _upsert(sql.UPSERT_ENTRIES, [lease.actor_id, lease.generation], map(entry_values, changes.entries))
+    _upsert(sql.UPSERT_COMPENSATIONS, [lease.actor_id], map(compensation_values, changes.compensations))
+    for paths in _batches(changes.pruned):
+        execute(sql.DELETE_ENTRIES.format(paths=marks(len(paths))), [lease.actor_id, *paths])
+        execute(sql.DELETE_COMPENSATIONS.format(paths=marks(len(paths))), [lease.actor_id, *paths])
+    if changes.taken:
+        ids = [message.id for message in changes.taken]
+        if execute(fill(sql.TAKE, ids=marks(len(ids))), [lease.actor_id, *ids]) != len(ids):
+            raise LeaseLost  # somebody took a message away between the look and the commit: look again
+
+
+def fence(lease: Lease, status: str, *, progress: bool = True) -> str:
+    """Renew the lease; ``LeaseLost`` where another worker has claimed the actor. Returns a pending request."""
+    found = row(fill(sql.FENCE, lease=moment_sql(lease.seconds)), [progress, status, lease.actor_id, lease.epoch])
+    if found is None:
+        raise LeaseLost
+    return str(found[0])
+
+
+def set_error(lease: Lease, error: str | None) -> None:
+    """Why the workflow rolls back; None where a cancellation asked for it."""
+    execute("UPDATE django_rivet_workflowrun SET error = %s WHERE actor_id = %s", [error, lease.actor_id])
+
+
+def release(lease: Lease, how: Release) -> None:
+    """The last write of a drive."""
+    waiting = None if how.queues is None else f",{','.join(how.queues)}," if how.queues else ","
+    found = row(
+        fill(sql.RELEASE),
+        [
+            how.progress,
+            how.status,
+            waiting,
+            how.output,
+            how.error,
+            how.due_on_request,
+            how.due_at,
+            how.keeps_request,
+            lease.actor_id,
+            lease.epoch,
+        ],
+    )
+    if found is None:
+        raise LeaseLost
+
+
+# Below: how it is done ---------------------------------------------------------------------------
+
+
+def _upsert(statement: str, head: Sequence[Any], values: Iterable[list[Any]]) -> None:
+    for batch in _batches(values):
+        one = f"({marks(len(head) + len(batch[0]))})"
+        execute(
+            statement.format(rows=", ".join([one] * len(batch))),
+            [value for each in batch for value in (*head, *each)],
+        )
+
+
+def _batches(items: Iterable[Any]) -> Iterator[list[Any]]:
+    source = iter(items)
+    while batch := list(islice(source, ROWS_PER_STATEMENT)):
+        yield batch

@@ -1,0 +1,143 @@
+"""What operators do to a workflow from outside a drive: cancel and recover."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from django.db.models import F
+
+from django_rivet.actors.exceptions import ActorNotFoundError
+from django_rivet.engine.entries import Compensation, UndoStatus
+from django_rivet.engine.history import Changes
+from django_rivet.engine.recovery import Recovery, after_failure, handler_again
+from django_rivet.models import Compensation as CompensationRow
+from django_rivet.models import Entry as EntryRow
+from django_rivet.models import WorkflowRun
+from django_rivet.store import journal
+from django_rivet.store.database import alias, database_now, marks, rows
+from django_rivet.store.journal import Lease, load_history, write_changes
+from django_rivet.store.records import COMPENSATION_COLUMNS, compensation_from
+from django_rivet.store.run_errors import load_run_error
+
+Status = WorkflowRun.Status
+Request = WorkflowRun.Request
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of an operator's request."""
+
+    done: bool
+    """False: the status did not allow it, and nothing was changed."""
+    is_due: bool = False
+    """Whether a worker has something to do now."""
+
+
+def cancel(actor_id: uuid.UUID, *, rollback: bool) -> Verdict:
+    """At once where nobody drives the actor; else when the workflow asks for its next entry or turn."""
+    run = _locked(actor_id)
+    now = database_now()
+    if run.status in (Status.COMPLETED, Status.CANCELLED):
+        return Verdict(False)
+    wanted = Request.CANCEL_ROLLBACK if rollback else Request.CANCEL
+    if _is_driven(run, now):
+        # A rollback that was asked for is not taken back by a plain cancellation.
+        if run.request != Request.CANCEL_ROLLBACK:
+            _update(run, request=wanted)
+        return Verdict(True)
+    is_rolling_back = run.status == Status.ROLLING_BACK
+    owes_nothing_new = run.status in (Status.PENDING, Status.FAILED)
+    if is_rolling_back or (rollback and not owes_nothing_new):
+        if run.status == Status.ROLLBACK_FAILED:
+            _try_handlers_again(run)
+            _update(run, status=Status.ROLLING_BACK)
+        _update(run, request=wanted, due_at=now, waiting=None)
+        return Verdict(True, is_due=True)
+    _update(
+        run,
+        status=Status.CANCELLED,
+        request=Request.NONE,
+        due_at=None,
+        waiting=None,
+        error=None,
+        holder=None,
+        lease_until=None,
+        epoch=F("epoch") + 1,
+    )
+    return Verdict(True)
+
+
+def recover(actor_id: uuid.UUID) -> Verdict:
+    """Fresh attempts after ``failed`` or ``rollback_failed``; anything else is left as it is."""
+    run = _locked(actor_id)
+    error = load_run_error(run.error)
+    if run.status == Status.ROLLBACK_FAILED:
+        _try_handlers_again(run)
+        if error is not None and error.in_block:
+            _update(run, status=Status.SLEEPING, error=None, due_at=database_now())
+        else:
+            _update(run, status=Status.ROLLING_BACK, due_at=database_now())
+        return Verdict(True, is_due=True)
+    if run.status != Status.FAILED:
+        return Verdict(False)
+    history = load_history(actor_id)
+    through = error.through if error is not None else frozenset()
+    _apply(run, after_failure(history.entries, _undone(actor_id), through))
+    _update(
+        run,
+        status=Status.SLEEPING,
+        error=None,
+        output=None,
+        due_at=database_now(),
+        takeovers=0,
+        generation=F("generation") + 1,
+        epoch=F("epoch") + 1,
+    )
+    return Verdict(True, is_due=True)
+
+
+# Below: how it is done ---------------------------------------------------------------------------
+
+
+def _locked(actor_id: uuid.UUID) -> WorkflowRun:
+    run = WorkflowRun.objects.using(alias()).select_for_update().filter(pk=actor_id).first()
+    if run is None:
+        raise ActorNotFoundError(f"actor {actor_id} does not exist any more")
+    return run
+
+
+def _is_driven(run: WorkflowRun, now: object) -> bool:
+    return run.holder is not None and run.lease_until is not None and run.lease_until > now  # type: ignore[operator]
+
+
+def _update(run: WorkflowRun, **values: object) -> None:
+    WorkflowRun.objects.using(alias()).filter(pk=run.pk).update(**values, updated_at=database_now())
+
+
+def _try_handlers_again(run: WorkflowRun) -> None:
+    failed = [c for c in load_history(run.pk).compensations.values() if c.status is UndoStatus.FAILED]
+    write_changes(_lease(run), Changes(compensations=tuple(handler_again(c) for c in failed)))
+
+
+def _undone(actor_id: uuid.UUID) -> list[Compensation]:
+    done = [str(s) for s in (UndoStatus.COMPLETED, UndoStatus.SKIPPED, UndoStatus.CONFIRMED)]
+    found = rows(
+        f"SELECT {', '.join(COMPENSATION_COLUMNS)} FROM {CompensationRow._meta.db_table} "  # noqa: S608 - constants
+        f"WHERE actor_id = %s AND status IN ({marks(len(done))})",
+        [actor_id, *done],
+    )
+    return [compensation_from(values) for values in found]
+
+
+def _apply(run: WorkflowRun, recovery: Recovery) -> None:
+    live = EntryRow.objects.using(alias()).filter(actor_id=run.pk, retired__isnull=True)
+    replaced = [entry.path for entry in recovery.replaced]
+    live.filter(path__in=[*replaced, *recovery.removed]).update(retired=run.generation)
+    live.filter(path__in=recovery.unbound).update(binds=False)
+    lease = Lease(run.pk, run.epoch, 0, run.generation + 1)
+    journal.write_changes(lease, Changes(entries=recovery.replaced))
+
+
+def _lease(run: WorkflowRun) -> Lease:
+    return Lease(run.pk, run.epoch, 0, run.generation)

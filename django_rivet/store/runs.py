@@ -1,0 +1,61 @@
+"""Who may drive an actor: claims, heartbeats, and what is due."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+
+from django_rivet.store import statements as sql
+from django_rivet.store.database import aware, database_now, fill, moment_sql, row, rows
+from django_rivet.store.journal import Lease
+from django_rivet.store.transactions import engine_statement
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A worker owns the actor until its lease runs out."""
+
+    lease: Lease
+    takeovers: int
+    """Above zero: the last drive was cut off."""
+    status: str
+    request: str
+    error: str | None
+    now: datetime
+    """The database's clock at the claim."""
+
+
+def claim(actor_id: uuid.UUID, holder: str, lease_seconds: float, *, dead: str = "") -> Claim | None:
+    """Take the actor where it is due and nobody holds it; None otherwise. One statement, one commit.
+
+    ``dead`` names a worker whose leases count as run out: tests kill themselves and go on.
+    """
+    with engine_statement():
+        found = row(fill(sql.CLAIM, lease=moment_sql(lease_seconds)), [holder, actor_id, dead])
+    if found is None:
+        return None
+    epoch, takeovers, status, request, generation, error, now = found
+    moment = aware(now)
+    assert moment is not None
+    return Claim(
+        Lease(actor_id, int(epoch), lease_seconds, int(generation)), int(takeovers), status, request, error, moment
+    )
+
+
+def renew(lease: Lease) -> bool:
+    """The heartbeat; False where the lease is lost."""
+    return row(fill(sql.RENEW, lease=moment_sql(lease.seconds)), [lease.actor_id, lease.epoch]) is not None
+
+
+def due_actors(limit: int, *, dead: str = "") -> list[tuple[uuid.UUID, str]]:
+    """Actors that a worker should drive now, with their types, in no particular order."""
+    return [(_uuid(actor_id), type_name) for actor_id, type_name in rows(fill(sql.DUE), [dead, limit])]
+
+
+def now() -> datetime:
+    return database_now()
+
+
+def _uuid(value: object) -> uuid.UUID:
+    return value if isinstance(value, uuid.UUID) else uuid.UUID(str(value))

@@ -1,0 +1,135 @@
+"""The hot statements, as text, in one place.
+
+Everything else goes through the ORM. These run for every step, and building them there would cost more than the
+database takes to answer. ``{now}`` and ``{lease}`` stand for expressions of the database's clock.
+"""
+
+from __future__ import annotations
+
+from django_rivet.store.records import COMPENSATION_COLUMNS, ENTRY_COLUMNS
+
+ACTIVE = "('pending', 'running', 'sleeping', 'rolling_back', 'diverged')"
+
+# A waiting claim tests all of this again once it has the row lock, and then updates nothing.
+IS_FREE_AND_DUE = f"""
+    r.status IN {ACTIVE} AND (
+        (r.holder IS NOT NULL AND (r.lease_until <= {{now}} OR r.holder = %s))
+        OR (r.holder IS NULL AND (r.due_at <= {{now}} OR (r.waiting IS NOT NULL AND EXISTS (
+            SELECT 1 FROM django_rivet_message m
+            WHERE m.actor_id = r.actor_id AND m.status = 'queued' AND m.visible_at <= {{now}}
+              AND (r.waiting = ',' OR {{position}})
+        ))))
+    )
+"""
+
+CLAIM = f"""
+    UPDATE django_rivet_workflowrun AS r SET
+        epoch = r.epoch + 1,
+        takeovers = r.takeovers + CASE WHEN r.holder IS NULL THEN 0 ELSE 1 END,
+        holder = %s,
+        lease_until = {{lease}},
+        status = CASE WHEN r.status IN ('pending', 'sleeping') THEN 'running' ELSE r.status END,
+        updated_at = {{now}}
+    WHERE r.actor_id = %s AND {IS_FREE_AND_DUE}
+    RETURNING epoch, takeovers, status, request, generation, error, {{now}}
+"""  # noqa: S608 - no value is put into the text
+
+RENEW = """
+    UPDATE django_rivet_workflowrun SET lease_until = {lease}
+    WHERE actor_id = %s AND epoch = %s RETURNING request
+"""
+
+# The last act of every commit: without this row the commit belongs to a worker that has lost the actor.
+FENCE = """
+    UPDATE django_rivet_workflowrun SET
+        lease_until = {lease}, takeovers = CASE WHEN %s THEN 0 ELSE takeovers END, status = %s, updated_at = {now}
+    WHERE actor_id = %s AND epoch = %s RETURNING request
+"""
+
+RELEASE = """
+    UPDATE django_rivet_workflowrun SET
+        holder = NULL, lease_until = NULL, takeovers = CASE WHEN %s THEN 0 ELSE takeovers END,
+        status = %s, waiting = %s, output = %s, error = %s,
+        due_at = CASE WHEN %s AND request <> '' THEN {now} ELSE %s END,
+        request = CASE WHEN %s THEN request ELSE '' END, updated_at = {now}
+    WHERE actor_id = %s AND epoch = %s RETURNING request
+"""
+
+HISTORY = f"""
+    SELECT {", ".join(f"e.{c}" for c in ENTRY_COLUMNS)}, {", ".join(f"c.{c}" for c in COMPENSATION_COLUMNS)}
+    FROM django_rivet_entry e
+    LEFT JOIN django_rivet_compensation c
+        ON c.actor_id = e.actor_id AND c.path = e.path AND c.run = e.run AND c.status IN ('owed', 'failed')
+    WHERE e.actor_id = %s AND e.retired IS NULL
+    ORDER BY e.seq
+"""  # noqa: S608 - columns come from constants
+
+UPSERT_ENTRIES = f"""
+    INSERT INTO django_rivet_entry (actor_id, generation, {", ".join(ENTRY_COLUMNS)})
+    VALUES {{rows}}
+    ON CONFLICT (actor_id, path) WHERE retired IS NULL DO UPDATE SET
+        {", ".join(f"{c} = excluded.{c}" for c in ENTRY_COLUMNS if c != "path")}
+"""  # noqa: S608 - columns come from constants
+
+UPSERT_COMPENSATIONS = f"""
+    INSERT INTO django_rivet_compensation (actor_id, {", ".join(COMPENSATION_COLUMNS)})
+    VALUES {{rows}}
+    ON CONFLICT (actor_id, path, run) DO UPDATE SET
+        {", ".join(f"{c} = excluded.{c}" for c in COMPENSATION_COLUMNS if c not in ("path", "run"))}
+"""  # noqa: S608 - columns come from constants
+
+DELETE_ENTRIES = "DELETE FROM django_rivet_entry WHERE actor_id = %s AND retired IS NULL AND path IN ({paths})"
+
+DELETE_COMPENSATIONS = (
+    "DELETE FROM django_rivet_compensation "
+    "WHERE actor_id = %s AND status NOT IN ('owed', 'failed') AND path IN ({paths})"
+)
+
+PEEK = """
+    SELECT id, queue, body, created_at FROM django_rivet_message
+    WHERE actor_id = %s AND status = 'queued' AND visible_at <= {now}{queues}{excluding}
+    ORDER BY id LIMIT %s
+"""
+
+TAKE = """
+    UPDATE django_rivet_message SET status = 'handled', handled_at = {now}
+    WHERE actor_id = %s AND status = 'queued' AND id IN ({ids})
+"""
+
+SEND = """
+    INSERT INTO django_rivet_message (actor_id, queue, body, status, idempotency_key, created_at, visible_at)
+    VALUES (%s, %s, %s, 'queued', %s, {now}, {due})
+    ON CONFLICT (actor_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
+    RETURNING id
+"""
+
+MAILBOX = """
+    SELECT r.status, (SELECT count(*) FROM django_rivet_message m WHERE m.actor_id = r.actor_id AND m.status = 'queued')
+    FROM django_rivet_workflowrun r WHERE r.actor_id = %s
+"""
+
+# FOR NO KEY UPDATE: an inserted message refers to the actor, and must not wait for its turn.
+LOCK_TURN = "SELECT state FROM django_rivet_actor WHERE id = %s FOR NO KEY UPDATE"
+
+READ_STATE = "SELECT state FROM django_rivet_actor WHERE id = %s"
+
+SAVE_TURN = """
+    UPDATE django_rivet_actor SET state = COALESCE(%s, state), event_seq = event_seq + %s
+    WHERE id = %s RETURNING event_seq
+"""
+
+ADD_EVENTS = "INSERT INTO django_rivet_event (actor_id, seq, name, payload, created_at) VALUES {rows}"
+
+DUE = f"""
+    SELECT r.actor_id, a.type FROM django_rivet_workflowrun r JOIN django_rivet_actor a ON a.id = r.actor_id
+    WHERE r.holder IS NULL AND r.due_at <= {{now}} AND r.status IN {ACTIVE}
+    UNION
+    SELECT r.actor_id, a.type FROM django_rivet_workflowrun r JOIN django_rivet_actor a ON a.id = r.actor_id
+    WHERE r.holder IS NOT NULL AND (r.lease_until <= {{now}} OR r.holder = %s) AND r.status IN {ACTIVE}
+    UNION
+    SELECT r.actor_id, a.type FROM django_rivet_message m
+    JOIN django_rivet_workflowrun r ON r.actor_id = m.actor_id JOIN django_rivet_actor a ON a.id = r.actor_id
+    WHERE m.status = 'queued' AND m.visible_at <= {{now}} AND r.holder IS NULL AND r.waiting IS NOT NULL
+      AND r.status IN {ACTIVE} AND (r.waiting = ',' OR {{position}})
+    LIMIT %s
+"""  # noqa: S608 - no value is put into the text

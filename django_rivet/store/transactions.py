@@ -1,0 +1,96 @@
+"""Transactions of the engine: begun late, and each commit passes one gate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from django.db import transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from django_rivet.store.database import alias, connection
+
+
+class CommitObserver(Protocol):
+    """Told of every commit that a drive makes; tests count them, and crash at them."""
+
+    def before(self) -> None:
+        """Raise to keep the commit from happening."""
+
+    def after(self) -> None:
+        """The commit has happened."""
+
+
+observers: list[CommitObserver] = []
+
+
+class Begun:
+    """One open engine transaction."""
+
+    def __init__(self, connection: BaseDatabaseWrapper) -> None:
+        self.statements = 0
+        """How many were sent; none: the body asked the database nothing."""
+        self._connection = connection
+        self._owes_begin = False
+
+    def put_off(self) -> None:
+        self._owes_begin = True
+
+    def __call__(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        self.statements += 1
+        if self._owes_begin:
+            self._owes_begin = False
+            # IMMEDIATE whatever the project's transaction_mode: a read that later writes could not wait for a lock.
+            self._connection.cursor().execute("BEGIN IMMEDIATE")
+            self.statements -= 1
+        return execute(sql, params, many, context)
+
+
+@contextmanager
+def engine_transaction(*, observed: bool = True) -> Iterator[Begun]:
+    """A transaction that holds no lock before its first statement. Nested in another one it is a savepoint.
+
+    PostgreSQL's driver sends BEGIN with the first statement anyway; for SQLite it is put off here, since there
+    BEGIN IMMEDIATE locks out every other writer. Hooks that a body registered with ``on_commit`` become robust:
+    they run after the step is on record, so their failure must not look like the step's. ``observed``: whether
+    this is a commit of a drive.
+    """
+    conn = connection()
+    begun = Begun(conn)
+    hooks_before = len(conn.run_on_commit)
+    with conn.execute_wrapper(begun), _begin_late(conn, begun), transaction.atomic(alias()):
+        begun.statements = 0  # a savepoint of our own is none of the body's
+        yield begun
+        own = conn.run_on_commit[hooks_before:]
+        conn.run_on_commit[hooks_before:] = [(sids, hook, True) for sids, hook, _ in own]
+        for observer in observers if observed else ():
+            observer.before()
+    for observer in observers if observed else ():
+        observer.after()
+
+
+@contextmanager
+def engine_statement() -> Iterator[None]:
+    """For a commit that is a single statement: it needs no BEGIN, unless somebody wants to stop it."""
+    if observers:
+        with engine_transaction():
+            yield
+    else:
+        yield
+
+
+# Below: how it is done ---------------------------------------------------------------------------
+
+
+@contextmanager
+def _begin_late(conn: BaseDatabaseWrapper, begun: Begun) -> Iterator[None]:
+    if conn.vendor != "sqlite" or conn.in_atomic_block:
+        yield
+        return
+    # Django has no hook for this: shadow the method that sends BEGIN, on this connection only.
+    conn._start_transaction_under_autocommit = begun.put_off  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        del conn._start_transaction_under_autocommit  # type: ignore[attr-defined]

@@ -1,0 +1,5 @@
+"""Where Celery's autodiscovery looks."""
+
+from django_rivet.runtime.celery_tasks import drive
+
+__all__ = ["drive"]

@@ -1,0 +1,34 @@
+"""A worker inside the test's own thread."""
+
+from __future__ import annotations
+
+import os
+from typing import overload
+
+from django_rivet.runtime.drive import drive as drive_once
+from django_rivet.runtime.drive import in_process_worker
+from django_rivet.runtime.handles import Handle
+from django_rivet.store.runs import due_actors
+
+BATCH = 100
+
+
+@overload
+def drive(handle: Handle) -> str: ...
+@overload
+def drive(handle: None = None) -> None: ...
+def drive(handle: Handle | None = None) -> str | None:
+    """Drive that actor, or every due one, until nothing is due; returns the handle's status.
+
+    Always replays from the database and never sleeps: every wait yields, and ``advance()`` makes it due. Raises
+    ``DatabaseFailed`` where the database failed the engine. A drive that died before is taken over at once.
+    """
+    name = f"test:{os.getpid()}"
+    worker = in_process_worker(name)
+    if handle is not None:
+        while drive_once(handle._id, worker):
+            pass
+        return handle.status
+    while any([drive_once(actor_id, worker) for actor_id, _ in due_actors(BATCH, dead=name)]):
+        pass
+    return None

@@ -1,0 +1,3 @@
+"""``include("django_rivet.urls")``."""
+
+urlpatterns: list[object] = []

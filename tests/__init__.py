@@ -1,0 +1,1 @@
+"""The tests, and the app `tests` whose models and actors they use."""
