@@ -1,5 +1,6 @@
 """The example's settings on a database of the tests' own: RIVET_TEST_DATABASE says which."""
 
+import json
 import os
 import tempfile
 from pathlib import Path
@@ -10,7 +11,7 @@ import dj_database_url
 from example_project.settings import *  # noqa: F403
 from example_project.settings import INSTALLED_APPS, SQLITE_OPTIONS
 
-INSTALLED_APPS = [*INSTALLED_APPS, "tests"]
+INSTALLED_APPS = [*INSTALLED_APPS, "tests", "tests.journeys"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 SECRET_KEY = "only-for-the-tests"
 
@@ -35,6 +36,9 @@ def _postgresql() -> dict[str, Any]:
 
 _databases = {"sqlite": _sqlite, "postgresql": _postgresql}
 DATABASES = {"default": _databases[os.environ.get("RIVET_TEST_DATABASE") or "sqlite"]()}
+
+# Journeys wait for leases to run out: they make them short.
+RIVET = json.loads(os.environ.get("RIVET_TEST_SETTINGS") or "{}")
 
 # A process that a test starts (fixture `child_environment`) joins that test's database.
 if _name := os.environ.get("RIVET_TEST_DATABASE_NAME"):

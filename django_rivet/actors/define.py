@@ -56,8 +56,12 @@ def define(cls: type[Any], root: type[Any], given_label: str | None = None) -> A
 
 # What is wrong -----------------------------------------------------------------------------------
 
-_METHODS = {"create_state": "self, input", "on_create": "self, input", "on_destroy": "self"}
-_METHODS["on_before_connect"] = "self, connection"
+_METHODS = {
+    "create_state": "self, input",
+    "on_create": "self, input",
+    "on_destroy": "self",
+    "on_before_connect": "self, connection",
+}
 
 
 def _option_faults(members: Members) -> Iterator[str]:

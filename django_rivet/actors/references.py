@@ -19,12 +19,14 @@ def reference_of(function: Any, actor: Any) -> str:
     name = _method_name(function, actor)
     if name is not None:
         return f"self:{name}"
+    if getattr(function, "__name__", "") == "<lambda>":
+        raise _refusal(function, "is a lambda, which has no name to find it by; give it one with def")
+    if inspect.ismethod(function) and function.__self__ is actor:
+        raise _refusal(function, "is not what its class knows by that name")
     if inspect.ismethod(function):
         raise _refusal(function, "is a method of another object; give a method of this actor that calls it")
     if not inspect.isfunction(function):
         raise _refusal(function, "is no method of this actor and no function of a module")
-    if function.__name__ == "<lambda>":
-        raise _refusal(function, "is a lambda, which has no name to find it by; give it one with def")
     if "<locals>" in function.__qualname__:
         raise _refusal(function, "is defined inside another function; move it to the top of its module")
     if function.__module__ == "__main__":

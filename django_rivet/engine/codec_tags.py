@@ -30,10 +30,14 @@ def _write_moment(value: datetime | time) -> str | dict[str, Any]:
         more["zone"] = zone.key
         value = value.replace(tzinfo=None)
     elif type(zone) is timezone:
-        name = zone.tzname(None)
-        if zone is not UTC and name != timezone(zone.utcoffset(None)).tzname(None):
+        offset, name = zone.utcoffset(None), zone.tzname(None)
+        if zone is not UTC and name != timezone(offset).tzname(None):
             refuse_text(name, "the time zone's name")
             more["name"] = name
+        if offset.microseconds:
+            # fromisoformat takes +00:00:00.000001 for UTC.
+            more["offset"] = _write_timedelta(offset)
+            value = value.replace(tzinfo=None)
     elif zone is not None:
         raise UnstorableError(
             f"a time with a tzinfo of type {named(type(zone))} cannot be stored: "
@@ -48,9 +52,10 @@ def _read_moment(kind: type[_Moment], content: Any) -> _Moment:
     moment = kind.fromisoformat(content["at"]).replace(fold=content.get("fold", 0))
     if "zone" in content:
         return moment.replace(tzinfo=ZoneInfo(content["zone"]))
+    if "offset" in content:
+        moment = moment.replace(tzinfo=timezone(_read_timedelta(content["offset"])))
     if "name" in content:
-        offset = moment.utcoffset() or timedelta(0)
-        return moment.replace(tzinfo=timezone(offset, content["name"]))
+        moment = moment.replace(tzinfo=timezone(moment.utcoffset() or timedelta(0), content["name"]))
     return moment
 
 

@@ -57,11 +57,7 @@ class Context(Scoped):
     """
 
     def __init__(self, walk: Walk, scope: Scope, label: str, iteration: int = 0, state: Any = None) -> None:
-        super().__init__(walk, scope, label)
-        self.iteration = iteration
-        """Of the loop whose turn this is, from 0."""
-        self.state = state
-        """What lasts over the iterations of the loop whose turn this is: change or assign it."""
+        super().__init__(walk, scope, label, iteration, state)
         self.queue = Mailbox(self)
 
     # Steps -----------------------------------------------------------------------------------
@@ -172,7 +168,7 @@ class Context(Scoped):
         Iterations older than ``history_size`` (default: the interval) are forgotten every
         ``history_prune_interval``, except those that still owe a compensation.
         """
-        loop = loops.Loop(self, name, state, history_prune_interval, history_size)
+        loop = loops.Loop(self, self._turn, name, state, history_prune_interval, history_size)
         return loops.iterate(loop) if fn is None else loops.run(loop, fn)
 
     @verb
@@ -250,9 +246,8 @@ class Context(Scoped):
 
     # Below: how it is done -------------------------------------------------------------------
 
-    def turn_of(self, loop: loops.Loop, iteration: int, state: Any) -> Context:
-        scope = Scope(f"{loop.path}/{iteration}", self.scope)
-        return Context(self.walk, scope, f"iteration {iteration} of {loop.label}", iteration, state)
+    def _turn(self, path: str, label: str, iteration: int, state: Any) -> Context:
+        return Context(self.walk, Scope(path, self.scope), label, iteration, state)
 
     def _inner(self, path: str, label: str) -> Context:
         return Context(self.walk, Scope(path, self.scope), label)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django_rivet.engine.entries import Entry
+from django_rivet.engine.entries import Entry, EntryStatus
 from django_rivet.engine.events import StepFailed
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from django_rivet.engine.entries import Entry, EntryStatus, Kind
 from django_rivet.engine.exceptions import HistoryDivergedError
@@ -18,11 +19,15 @@ from django_rivet.engine.walk import Walk
 class Scoped:
     """One scope of one pass: the workflow, a turn of a loop, a block."""
 
-    def __init__(self, walk: Walk, scope: Scope, label: str) -> None:
+    def __init__(self, walk: Walk, scope: Scope, label: str, iteration: int = 0, state: Any = None) -> None:
         self.walk = walk
         self.scope = scope
         self.label = label
         """How error messages call it."""
+        self.iteration = iteration
+        """Of the loop whose turn this is, from 0."""
+        self.state = state
+        """What lasts over the iterations of the loop whose turn this is: change or assign it."""
         self.open: str | None = None
         """The entry that is unfinished in this scope."""
         self.ended = False

@@ -6,14 +6,22 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from django_rivet.engine.exceptions import EntryInProgressError, WorkflowUsageError
 from django_rivet.engine.history import History
 from django_rivet.engine.ports import Host
 
-if TYPE_CHECKING:
-    from django_rivet.engine.scoped import Scoped
+
+class Guarded(Protocol):
+    """A context, as far as the guard looks at it."""
+
+    label: str
+    open: str | None
+    ended: bool
+
+    def close_left_loop(self) -> None:
+        """Note that a loop which was left by ``break`` is over."""
 
 
 class Walk:
@@ -43,7 +51,7 @@ class Walk:
             raise interruption
 
     @contextmanager
-    def guarded(self, scoped: Scoped, *, interruptible: bool = True) -> Iterator[None]:
+    def guarded(self, scoped: Guarded, *, interruptible: bool = True) -> Iterator[None]:
         self.refuse_unwinding()
         try:
             self._refuse_misuse(scoped)
@@ -55,7 +63,7 @@ class Walk:
                 raise self.stop(error) from error.__cause__
             raise
 
-    def _refuse_misuse(self, scoped: Scoped) -> None:
+    def _refuse_misuse(self, scoped: Guarded) -> None:
         if threading.get_ident() != self._thread:
             raise EntryInProgressError(
                 "a context was used in another thread than its workflow's; two entries at once need ctx.join or ctx.race"
@@ -70,17 +78,15 @@ class Walk:
         scoped.close_left_loop()
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
-S = TypeVar("S", bound="Scoped")
+VerbT = TypeVar("VerbT", bound=Callable[..., Any])
 
 
-def verb(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+def verb(method: VerbT) -> VerbT:
     """A method that users call on a context."""
 
     @functools.wraps(method)
-    def guarded(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
+    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
         with self.walk.guarded(self):
             return method(self, *args, **kwargs)
 
-    return guarded
+    return cast("VerbT", guarded)

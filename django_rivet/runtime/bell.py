@@ -25,7 +25,7 @@ def ring_on_commit(actor_id: uuid.UUID, type_name: str) -> None:
 
 def ring(actor_id: uuid.UUID, type_name: str) -> bool:
     """Send one hint; False where there is no broker to take it. Never raises, never waits long for a broker."""
-    app = current_app._get_current_object()
+    app: Celery = current_app._get_current_object()  # type: ignore[attr-defined]  # a proxy, of which the stubs know nothing
     if not has_broker(app):
         return False
     return send(app, actor_id, type_name)

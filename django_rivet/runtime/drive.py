@@ -177,6 +177,7 @@ class Drive:
         pause = DIVERGED_PAUSES[min(tries, len(DIVERGED_PAUSES) - 1)]
         is_new = before is None or before.error.message != error.message
         event = WorkflowFailed(workflow_id=self.actor.id, error=error) if is_new else None
+        logger.error("%r diverged and is tried again in %d s: %s", self.actor, pause, error.message)
         # What this pass noted belongs to code that does not fit.
         self.host.history.confirm()
         self.host.release(

@@ -110,7 +110,7 @@ class HistoryView:
 
     @cached_property
     def _roots(self) -> list[HistoryEntry]:
-        roots = []
+        roots: list[HistoryEntry] = []
         for path, node in self._nodes.items():
             siblings = self._nodes[parent(path)].children if parent(path) else roots
             siblings.append(node)

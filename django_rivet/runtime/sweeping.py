@@ -6,13 +6,16 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from celery import Celery, bootsteps
 from celery.signals import worker_init
 from django.db import connections
 
 from django_rivet.conf import get_settings
+from django_rivet.models import WorkflowRun
 from django_rivet.runtime.bell import has_broker, send
 from django_rivet.store.database import alias
 from django_rivet.store.runs import due_actors
@@ -26,13 +29,28 @@ PATIENCE_SECONDS = 3.0
 """How long a hint may lie in the broker before it is taken for lost and sent again."""
 
 
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """One hint, and the actor's epoch when it was given."""
+
+    at: float
+    epoch: int
+
+    def was_heard(self, now: Hint) -> bool:
+        """Somebody has claimed the actor since: that it is due again is news."""
+        return self.epoch != now.epoch
+
+    def is_lost(self, now: Hint) -> bool:
+        return now.at - self.at >= PATIENCE_SECONDS
+
+
 class Sweeper:
     """Looks for what is due and hands it to ``hint``, in a thread of its own."""
 
     def __init__(self, hint: Callable[[uuid.UUID, str], object], pause: float) -> None:
         self._hint = hint
         self._pause = pause
-        self._hinted: dict[uuid.UUID, float] = {}
+        self._hinted: dict[uuid.UUID, Hint] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rivet-sweeper", daemon=True)
 
@@ -48,13 +66,21 @@ class Sweeper:
         """One look; returns how many hints were given."""
         now = time.monotonic()
         due = due_actors(BATCH)
-        fresh = [(i, t) for i, t in due if now - self._hinted.get(i, -PATIENCE_SECONDS) >= PATIENCE_SECONDS]
-        for actor_id, type_name in fresh:
-            self._hint(actor_id, type_name)
-        known = {actor_id: self._hinted.get(actor_id, now) for actor_id, _ in due}
+        epochs = epochs_of([actor_id for actor_id, _ in due])
+        known = {}
+        hints = 0
+        for actor_id, type_name in due:
+            hint = Hint(now, epochs.get(actor_id, 0))
+            before = self._hinted.get(actor_id)
+            if before is None or before.was_heard(hint) or before.is_lost(hint):
+                self._hint(actor_id, type_name)
+                hints += 1
+            else:
+                hint = before
+            known[actor_id] = hint
         # What is not due any more was heard; should it become due again, that is news.
-        self._hinted = known | {actor_id: now for actor_id, _ in fresh}
-        return len(fresh)
+        self._hinted = known
+        return hints
 
     # Below: how it is done -------------------------------------------------------------------
 
@@ -69,25 +95,32 @@ class Sweeper:
         connections[alias()].close()
 
 
+def epochs_of(actor_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, int]:
+    if not actor_ids:
+        return {}
+    return dict(WorkflowRun.objects.using(alias()).filter(pk__in=actor_ids).values_list("actor_id", "epoch"))
+
+
 class SweeperStep(bootsteps.StartStopStep):
     """Starts and stops the sweeper with the worker that it runs in."""
 
     requires = ("celery.worker.components:Pool",)
 
-    def __init__(self, worker: object, **kwargs: object) -> None:
+    def __init__(self, parent: Any, **kwargs: Any) -> None:
         self.sweeper: Sweeper | None = None
 
-    def start(self, worker: object) -> None:
-        app: Celery = worker.app  # type: ignore[attr-defined]
+    def start(self, parent: Any) -> None:
+        app: Celery = parent.app
         pause = get_settings().SWEEP_SECONDS or (1.0 if has_broker(app) else 0.1)
         self.sweeper = Sweeper(lambda actor_id, type_name: send(app, actor_id, type_name), pause)
         self.sweeper.start()
 
-    def stop(self, worker: object) -> None:
+    def stop(self, parent: Any) -> None:
         if self.sweeper is not None:
             self.sweeper.stop()
 
-    terminate = stop
+    def terminate(self, parent: Any) -> None:
+        self.stop(parent)
 
 
 def add_to(app: Celery) -> None:
@@ -99,6 +132,6 @@ def install() -> None:
     worker_init.connect(_on_worker_init, weak=False, dispatch_uid="django_rivet.sweeper")
 
 
-def _on_worker_init(sender: object, **kwargs: object) -> None:
+def _on_worker_init(sender: Any, **kwargs: Any) -> None:
     if get_settings().SWEEPER:
-        add_to(sender.app)  # type: ignore[attr-defined]
+        add_to(sender.app)

@@ -31,8 +31,9 @@ def claim(actor_id: uuid.UUID, holder: str, lease_seconds: float, *, dead: str =
 
     ``dead`` names a worker whose leases count as run out: tests kill themselves and go on.
     """
-    with engine_statement():
+    with engine_statement() as begun:
         found = row(fill(sql.CLAIM, lease=moment_sql(lease_seconds)), [holder, actor_id, dead])
+        begun.wrote_nothing = found is None
     if found is None:
         return None
     epoch, takeovers, status, request, generation, error, now = found

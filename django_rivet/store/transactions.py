@@ -31,6 +31,8 @@ class Begun:
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
         self.statements = 0
         """How many were sent; none: the body asked the database nothing."""
+        self.wrote_nothing = False
+        """Set where the commit will change nothing: then nobody is told of it."""
         self._connection = connection
         self._owes_begin = False
 
@@ -42,7 +44,12 @@ class Begun:
         if self._owes_begin:
             self._owes_begin = False
             # IMMEDIATE whatever the project's transaction_mode: a read that later writes could not wait for a lock.
-            self._connection.cursor().execute("BEGIN IMMEDIATE")
+            try:
+                self._connection.cursor().execute("BEGIN IMMEDIATE")
+            except BaseException:
+                # Else the next statement would run, and stay, outside of any transaction.
+                self._owes_begin = True
+                raise
             self.statements -= 1
         return execute(sql, params, many, context)
 
@@ -52,9 +59,9 @@ def engine_transaction(*, observed: bool = True) -> Iterator[Begun]:
     """A transaction that holds no lock before its first statement. Nested in another one it is a savepoint.
 
     PostgreSQL's driver sends BEGIN with the first statement anyway; for SQLite it is put off here, since there
-    BEGIN IMMEDIATE locks out every other writer. Hooks that a body registered with ``on_commit`` become robust:
-    they run after the step is on record, so their failure must not look like the step's. ``observed``: whether
-    this is a commit of a drive.
+    BEGIN IMMEDIATE locks out every other writer. ``observed``: this is a commit of a drive. Hooks that its body
+    registered with ``on_commit`` become robust: they run after the step is on record, so their failure must not
+    look like the step's.
     """
     conn = connection()
     begun = Begun(conn)
@@ -62,22 +69,22 @@ def engine_transaction(*, observed: bool = True) -> Iterator[Begun]:
     with conn.execute_wrapper(begun), _begin_late(conn, begun), transaction.atomic(alias()):
         begun.statements = 0  # a savepoint of our own is none of the body's
         yield begun
-        own = conn.run_on_commit[hooks_before:]
-        conn.run_on_commit[hooks_before:] = [(sids, hook, True) for sids, hook, _ in own]
-        for observer in observers if observed else ():
-            observer.before()
-    for observer in observers if observed else ():
+        if observed:
+            conn.run_on_commit[hooks_before:] = [(*entry[:2], True) for entry in conn.run_on_commit[hooks_before:]]  # type: ignore[misc]  # the stubs forget that hooks can be robust
+            for observer in [] if begun.wrote_nothing else observers:
+                observer.before()
+    for observer in observers if observed and not begun.wrote_nothing else ():
         observer.after()
 
 
 @contextmanager
-def engine_statement() -> Iterator[None]:
+def engine_statement() -> Iterator[Begun]:
     """For a commit that is a single statement: it needs no BEGIN, unless somebody wants to stop it."""
     if observers:
-        with engine_transaction():
-            yield
+        with engine_transaction() as begun:
+            yield begun
     else:
-        yield
+        yield Begun(connection())
 
 
 # Below: how it is done ---------------------------------------------------------------------------

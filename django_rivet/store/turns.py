@@ -68,7 +68,7 @@ def is_broken() -> bool:
         return False
     from psycopg.pq import TransactionStatus
 
-    return conn.connection.info.transaction_status == TransactionStatus.INERROR
+    return bool(conn.connection.info.transaction_status == TransactionStatus.INERROR)
 
 
 def _state(found: tuple[object, ...] | None, actor_id: uuid.UUID) -> str:

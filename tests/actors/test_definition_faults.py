@@ -117,7 +117,7 @@ def test_options_are_checked(option, value, fault):
         ({"key": Event()}, "key: the name is taken by every actor"),
         ({"on_destroy": action(lambda self: 1)}, "on_destroy: the name is that of a hook, which is called by itself"),
         ({"act": action(lambda: 1)}, "act: takes no self"),
-        ({"q": Queue(permission_classes=5)}, "q: permission_classes must be a list of permission classes, not 5"),
+        ({"q": Queue(permission_classes="ab")}, "q: permission_classes must be a list of permission classes, not 'ab'"),
         ({"on_create": lambda self: 1}, "on_create: is called as on_create(self, input), but takes (self)"),
         ({"on_destroy": 5}, "on_destroy: must be a plain method, def on_destroy(self)"),
         ({"on_before_connect": lambda self: 1}, "on_before_connect: is called as on_before_connect(self, connection)"),
@@ -127,7 +127,6 @@ def test_options_are_checked(option, value, fault):
         ({"state": 5}, "state must be a dict to begin with, not 5; or declare class State"),
         ({"state": {"a": object()}}, "state.a: a value of type object cannot be stored"),
     ],
-    ids=str,
 )
 def test_a_mistake_is_told_with_the_way_out(body, fault):
     """One of each kind."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from django_rivet.actors.exceptions import InvalidKeyError
@@ -102,6 +102,7 @@ def test_in_urls_the_parts_are_joined_by_a_tilde(key, url):
     assert key_from_url(url) == normalize_key(key)
 
 
+@settings(deadline=None)
 @given(PARTS)
 def test_every_key_comes_back_from_its_url(parts):
     """So no two keys share a URL."""
@@ -112,6 +113,7 @@ def test_every_key_comes_back_from_its_url(parts):
     assert "/" not in key_to_url(text)
 
 
+@settings(deadline=None)
 @given(st.text("~01a", max_size=8))
 def test_a_url_that_no_key_has_is_refused(segment):
     """And no key has two URLs."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
 from django_rivet.engine import codec
 from django_rivet.engine.entries import Entry, EntryStatus, Kind
 from django_rivet.engine.exceptions import HistoryDivergedError, InvalidStepError, WorkflowUsageError
+from django_rivet.engine.history import History
 from django_rivet.engine.location import child
+from django_rivet.engine.scoped import Scoped
 from django_rivet.engine.undo import owes_under
 
-if TYPE_CHECKING:
-    from django_rivet.engine.context import Context
+TurnT = TypeVar("TurnT", bound=Scoped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +32,23 @@ class Break:
     value: Any = None
 
 
-class Loop:
+class Loop(Generic[TurnT]):
     """One call of ``ctx.loop`` in one pass."""
 
     def __init__(
-        self, around: Context, name: str, state: Any, history_prune_interval: int, history_size: int | None
+        self,
+        around: Scoped,
+        make_turn: Callable[[str, str, int, Any], TurnT],
+        name: str,
+        state: Any,
+        history_prune_interval: int,
+        history_size: int | None,
     ) -> None:
         for option, number in (("history_prune_interval", history_prune_interval), ("history_size", history_size)):
             if number is not None and (type(number) is not int or number < 1):
                 raise InvalidStepError(f"loop {name!r}: {option} must be a whole number from 1, not {number!r}")
         self.around = around
+        self._make_turn = make_turn
         self.interval = history_prune_interval
         self.size = history_size if history_size is not None else history_prune_interval
         self.path, self.entry = around.enter(name, Kind.LOOP)
@@ -65,13 +73,14 @@ class Loop:
         """The first iteration whose end is not on record."""
         return max((int(n) + 1 for n in self._history.children(self.path) if self._has_ended(n)), default=0)
 
-    def turn(self, iteration: int) -> Context:
+    def turn(self, iteration: int) -> TurnT:
         """The context of an iteration; its state is a copy, so that a replay starts from what was recorded."""
         before = self._history.entries.get(child(self.path, str(iteration - 1)))
         recorded = before.output if before is not None else self.entry.output
-        return self.around.turn_of(self, iteration, codec.decode(recorded or "null"))
+        path, label = child(self.path, str(iteration)), f"iteration {iteration} of {self.label}"
+        return self._make_turn(path, label, iteration, codec.decode(recorded or "null"))
 
-    def end(self, turn: Context, state: Any) -> None:
+    def end(self, turn: TurnT, state: Any) -> None:
         """An iteration ended well: record that, and forget what is too old."""
         turn.finish()
         host = self.around.walk.host
@@ -105,7 +114,7 @@ class Loop:
     # Below: how it is done -------------------------------------------------------------------
 
     @property
-    def _history(self) -> Any:
+    def _history(self) -> History:
         return self.around.walk.history
 
     def _has_ended(self, name: str) -> bool:
@@ -119,7 +128,7 @@ class Loop:
                 self._history.note_pruned(path)
 
 
-def iterate(loop: Loop) -> Generator[Context, None, None]:
+def iterate(loop: Loop[TurnT]) -> Generator[TurnT, None, None]:
     """The iterator form. Asking for the next turn ends an iteration well; leaving the ``for`` leaves it open."""
     iteration = loop.position()
     scope = loop.around
@@ -144,7 +153,7 @@ def iterate(loop: Loop) -> Generator[Context, None, None]:
         iteration += 1
 
 
-def run(loop: Loop, function: Callable[..., Any]) -> Any:
+def run(loop: Loop[TurnT], function: Callable[..., Any]) -> Any:
     """The function form."""
     if loop.is_completed:
         return codec.decode(loop.entry.output or "null")
@@ -165,7 +174,7 @@ def run(loop: Loop, function: Callable[..., Any]) -> Any:
         iteration += 1
 
 
-def _next_state(loop: Loop, outcome: object) -> Any:
+def _next_state(loop: Loop[TurnT], outcome: object) -> Any:
     if isinstance(outcome, Continue):
         return outcome.state
     if outcome is None and not loop.is_stateful:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from celery import Celery, current_app
-from celery._state import default_app
+from celery import Celery, _state, current_app
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import connections
 
 from django_rivet.runtime import sweeping
-from django_rivet.runtime.celery_tasks import drive
+from django_rivet.runtime.bell import has_broker
+
+POLLING_SECONDS = 0.05
 
 
 class Command(BaseCommand):
@@ -44,13 +45,16 @@ class Command(BaseCommand):
 
 def celery_app() -> Celery:
     """The project's Celery app; where it has none, one of ours with the ``CELERY_`` settings of the project."""
-    if default_app is not None:
-        app: Celery = current_app._get_current_object()
-    else:
-        app = Celery("django_rivet")
-        app.config_from_object("django.conf:settings", namespace="CELERY")
-        app.set_default()
+    if _state.default_app is None:  # type: ignore[attr-defined]  # the stubs leave it out
+        ours = Celery("django_rivet")
+        ours.config_from_object("django.conf:settings", namespace="CELERY")
+        ours.set_default()
+    app: Celery = current_app._get_current_object()  # type: ignore[attr-defined]  # a proxy, of which the stubs know nothing
     if not app.conf.broker_url:
-        app.conf.broker_url = "memory://"
-    app.tasks.register(drive)
+        app.conf.update(broker_url="memory://localhost/")
+    if not has_broker(app):
+        # The sweeper's hints come from this very process; kombu would look for them once a second.
+        options = {"polling_interval": POLLING_SECONDS, **app.conf.broker_transport_options}
+        app.conf.update(broker_transport_options=options)
+    app.loader.import_task_module("django_rivet.tasks")
     return app

@@ -1,0 +1,103 @@
+"""Actors that the journeys' workers drive."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from django_rivet import Actor, CriticalError, Queue, action, current_step, workflow
+from tests.journeys import outside
+from tests.journeys.models import Effect
+
+
+class StockActor(Actor):
+    class State:
+        reserved: list[str] = []
+
+    @action
+    def reserve(self, order: str) -> str:
+        self.state.reserved.append(order)
+        return order
+
+    @action
+    def release(self, order: str) -> None:
+        self.state.reserved.remove(order)
+
+
+class OrderActor(Actor):
+    """A saga per message over another actor, the ORM and the outside."""
+
+    class State:
+        confirmed: list[str] = []
+        rejected: list[str] = []
+
+    orders = Queue(dict)
+
+    @workflow
+    def run(self, ctx):
+        for turn in ctx.loop("orders"):
+            order = turn.queue.next("wait", names=["orders"]).body
+
+            def take(saga, order=order):
+                saga.rollback_checkpoint("order")
+                saga.step("reserve", self.reserve, order["id"], rollback=self.release)
+                saga.step(
+                    "charge",
+                    self.charge,
+                    order["id"],
+                    atomic=False,
+                    rollback=self.refund,
+                    rollback_when="attempted",
+                )
+                saga.step("ship", self.ship, order)
+                saga.step("confirm", self.confirm, order["id"])
+
+            if not turn.try_block("order", take, rollback=True).ok:
+                turn.step("reject", self.reject, order["id"])
+
+    def reserve(self, order: str) -> str:
+        Effect.objects.create(name=f"reserve:{order}")
+        return StockActor.get_or_create("main").reserve(order)
+
+    def release(self, rollback, reservation: str) -> None:
+        Effect.objects.create(name=f"release:{reservation}")
+        StockActor.get_or_create("main").release(reservation)
+
+    def charge(self, order: str) -> str:
+        time.sleep(random.random() * 0.05)
+        outside.note(f"charge:{order}", current_step().idempotency_key)
+        time.sleep(random.random() * 0.05)
+        return f"charge-{order}"
+
+    def refund(self, rollback, charge: str | None) -> None:
+        outside.note(f"refund:{rollback.args[0]}", rollback.idempotency_key)
+
+    def ship(self, order: dict) -> None:
+        if order.get("fails"):
+            raise CriticalError("cannot be shipped")
+
+    def confirm(self, order: str) -> None:
+        Effect.objects.create(name=f"confirm:{order}")
+        self.state.confirmed.append(order)
+
+    def reject(self, order: str) -> None:
+        self.state.rejected.append(order)
+
+
+class LongChargeActor(Actor):
+    """Charges for so long that a test can kill its worker meanwhile."""
+
+    @workflow
+    def run(self, ctx):
+        ctx.step("reserve", self.reserve)
+        ctx.step("charge", self.charge, atomic=False, timeout=60)
+        return "done"
+
+    def reserve(self) -> None:
+        Effect.objects.create(name="reserve")
+
+    def charge(self) -> None:
+        outside.note("begin", current_step().idempotency_key)
+        if current_step().attempt == 1:
+            time.sleep(30)
+        outside.note("charge", current_step().idempotency_key)

@@ -1,0 +1,99 @@
+"""Hints that are lost, doubled, late or wrong change nothing but latency."""
+
+from __future__ import annotations
+
+import uuid
+from types import SimpleNamespace
+
+import pytest
+
+from django_rivet.runtime.celery_tasks import drive as drive_task
+from django_rivet.runtime.drive import drive, this_worker
+from django_rivet.runtime.sweeping import PATIENCE_SECONDS, Sweeper
+from django_rivet.testing import advance
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_a_lost_hint_is_made_up_for_by_the_sweeper(shop: SimpleNamespace) -> None:
+    """It finds actors that are due: new ones, with messages, and with timers."""
+    hinted: list[uuid.UUID] = []
+    sweeper = Sweeper(lambda actor_id, type_name: hinted.append(actor_id), pause=1)
+    new = shop.Checkout.create("new")
+    waiting = shop.Checkout.create("waiting")
+    drive_task(waiting.id)
+    waiting.send("orders", {"id": "1"})
+    idle = shop.Checkout.create("idle")
+    drive_task(idle.id)
+
+    sweeper.sweep()
+
+    assert sorted(map(str, hinted)) == sorted([new.id, waiting.id])
+
+
+def test_a_hint_is_repeated_only_after_a_while(shop: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full queue is not filled further with what it holds already, but a lost hint is not waited for for ever."""
+    now = [100.0]
+    monkeypatch.setattr("django_rivet.runtime.sweeping.time.monotonic", lambda: now[0])
+    hinted: list[uuid.UUID] = []
+    sweeper = Sweeper(lambda actor_id, type_name: hinted.append(actor_id), pause=1)
+    shop.Checkout.create("main")
+
+    counts = []
+    for _ in range(3):
+        sweeper.sweep()
+        counts.append(len(hinted))
+        now[0] += PATIENCE_SECONDS / 2
+
+    assert counts == [1, 1, 2]
+
+
+def test_a_hint_for_an_actor_that_is_not_due_does_nothing(shop: SimpleNamespace) -> None:
+    """It costs a look, not a drive."""
+    actor = shop.Checkout.create("main")
+    drive_task(actor.id)
+    epoch = actor_epoch(actor.id)
+
+    drive_task(actor.id)
+    drive_task(actor.id)
+
+    assert actor_epoch(actor.id) == epoch
+
+
+def test_a_hint_for_an_actor_that_is_gone_does_nothing() -> None:
+    """Hints may outlive what they speak of."""
+    drive_task(str(uuid.uuid4()))
+
+
+def test_hints_in_any_order_and_number_do_the_work_once(shop: SimpleNamespace) -> None:
+    """The database says what is due."""
+    actors = [shop.Checkout.create(f"actor-{n}") for n in range(3)]
+    for actor in actors:
+        actor.send("orders", {"id": actor.key})
+
+    for actor in [*reversed(actors), *actors, *actors]:
+        drive_task(actor.id)
+
+    assert [actor.state.completed for actor in actors] == [["actor-0"], ["actor-1"], ["actor-2"]]
+    assert shop.calls.count("charge actor-1") == 1
+
+
+def test_a_held_actor_is_not_driven_by_a_second_worker_until_its_lease_is_over(shop: SimpleNamespace) -> None:
+    """One worker at a time drives an actor."""
+    from django_rivet.store.runs import claim
+
+    actor = shop.Checkout.create("main")
+    actor.send("orders", {"id": "1"})
+    assert claim(uuid.UUID(actor.id), "one that dies", 10) is not None
+
+    assert not drive(uuid.UUID(actor.id), this_worker())
+    advance(11)
+    assert drive(uuid.UUID(actor.id), this_worker())
+
+    assert actor.state.completed == ["1"]
+
+
+def actor_epoch(actor_id: str) -> int:
+    from django_rivet.models import WorkflowRun
+
+    return WorkflowRun.objects.get(pk=actor_id).epoch
