@@ -17,7 +17,7 @@ class RivetConfig(AppConfig):
         from django_rivet.actors.directory import install_directory
         from django_rivet.checks import register_checks
         from django_rivet.runtime import sweeping
-        from django_rivet.runtime.handles import Directory
+        from django_rivet.runtime.directory import Directory
 
         install_directory(Directory())
         register_checks()

@@ -68,11 +68,7 @@ def _load(given: Any) -> RivetSettings:
     if not isinstance(given, Mapping):
         raise ImproperlyConfigured(f"RIVET must be a dict, not {given!r}")
     known = [f.name for f in dataclasses.fields(RivetSettings)]
-    faults = []
-    for key in given:
-        if key not in known:
-            close = difflib.get_close_matches(str(key), known, 1)
-            faults.append(f"RIVET[{key!r}] is unknown" + (f"; did you mean {close[0]!r}?" if close else ""))
+    faults = [_unknown(key, known) for key in given if key not in known]
     values = {key: _seconds(value) if key in _DURATIONS else value for key, value in given.items()}
     for key in _DURATIONS:
         value = values.get(key, 1.0)
@@ -84,6 +80,11 @@ def _load(given: Any) -> RivetSettings:
     if faults:
         raise ImproperlyConfigured("; ".join(faults))
     return RivetSettings(**values)
+
+
+def _unknown(key: Any, known: list[str]) -> str:
+    close = difflib.get_close_matches(str(key), known, 1)
+    return f"RIVET[{key!r}] is unknown" + (f"; did you mean {close[0]!r}?" if close else "")
 
 
 def _seconds(value: Any) -> Any:

@@ -56,7 +56,7 @@ def register(
         value = getattr(options, f"rollback_{name}")
         if value is not None:
             return value
-        return getattr(options, name if name != "backoff_base" and name != "backoff_max" else f"retry_{name}")
+        return getattr(options, f"retry_{name}" if name.startswith("backoff") else name)
 
     return Compensation(
         path=entry.path,

@@ -5,43 +5,25 @@ from __future__ import annotations
 import logging
 import random
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar, overload
 
 from django_rivet.engine import codec
-from django_rivet.engine.compensation import AllUndone, RunHandler, Stopped, next_undo, register
-from django_rivet.engine.decision import FailedAttempt, Note, Perform, Refuse, Replay, Wait
+from django_rivet.engine.decision import Note, Replay, Wait
 from django_rivet.engine.durations import Duration, later, point_in_time, seconds
-from django_rivet.engine.entries import (
-    Compensation,
-    Entry,
-    EntryStatus,
-    Failure,
-    FailureKind,
-    Kind,
-    Message,
-    Result,
-)
-from django_rivet.engine.exceptions import (
-    InvalidStepError,
-    OutputNotSerializableError,
-    RollbackCheckpointError,
-    WorkflowFailedError,
-    WorkflowUsageError,
-)
-from django_rivet.engine.failures import origin_of, queue_timeout, step_error
-from django_rivet.engine.history import Changes
-from django_rivet.engine.options import StepOptions, step_options
-from django_rivet.engine.ports import StepCall
+from django_rivet.engine.entries import Entry, EntryStatus, Failure, FailureKind, Kind, Result
+from django_rivet.engine.exceptions import InvalidStepError, WorkflowFailedError, WorkflowUsageError
+from django_rivet.engine.failures import origin_of
+from django_rivet.engine.mailbox import Mailbox
 from django_rivet.engine.scoped import Scoped
-from django_rivet.engine.suspend import HandedOver, RollbackStopped
-from django_rivet.engine.undo import Scope, owed_under
+from django_rivet.engine.stepping import Body, perform
+from django_rivet.engine.undo import Scope
+from django_rivet.engine.undoing import undo_all
 from django_rivet.engine.verbs import block as blocks
 from django_rivet.engine.verbs import loop as loops
-from django_rivet.engine.verbs import receive, sleep
-from django_rivet.engine.verbs import step as steps
+from django_rivet.engine.verbs import sleep
 from django_rivet.engine.walk import Walk, verb
 
 T = TypeVar("T")
@@ -73,7 +55,7 @@ class Context(Scoped):
         After a crash an atomic body has left nothing and runs again; one with ``atomic=False`` may have left its
         effect, and runs again under the same ``idempotency_key``.
         """
-        value: T = self._step(name, fn, args, kwargs or {}, options)
+        value: T = perform(self, name, Body(fn, args, kwargs or {}), options)
         return value
 
     @verb
@@ -92,7 +74,7 @@ class Context(Scoped):
         """
         _check_catch(name, catch, tuple(FailureKind))
         try:
-            return Result(True, self._step(name, fn, args, kwargs or {}, options))
+            return Result(True, perform(self, name, Body(fn, args, kwargs or {}), options))
         except Exception as error:
             origin = origin_of(error)
             if origin is None or origin.source != "step" or origin.failure.kind not in catch:
@@ -252,107 +234,6 @@ class Context(Scoped):
     def _inner(self, path: str, label: str) -> Context:
         return Context(self.walk, Scope(path, self.scope), label)
 
-    def _step(
-        self,
-        name: str,
-        fn: Callable[..., Any],
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        given: Mapping[str, Any],
-    ) -> Any:
-        host = self.walk.host
-        options = step_options(name, given, host.step_defaults)
-        if not callable(fn):
-            raise InvalidStepError(f"step {name!r}: {fn!r} cannot be called")
-        compensation = self._compensation_of(name, args, kwargs, options)
-        _, entry = self.enter(name, Kind.STEP)
-        entry = replace(entry, atomic=options.atomic)
-        while True:
-            around = steps.Circumstances(
-                host.now(),
-                host.takeovers,
-                host.max_takeovers,
-                0 if self.walk.bodies_run else host.takeovers,
-                host.workflow_id,
-            )
-            match steps.decide(entry, options, around):
-                case Replay(value):
-                    return value
-                case Refuse(error, failed):
-                    if failed is not None:
-                        host.record_failure(self._numbered(failed))
-                    raise error
-                case Wait(until):
-                    self.wait(until, None)
-                case Perform(begun):
-                    call = self._call(begun, options, fn, args, kwargs, compensation)
-                    with self.inside(f"step {name!r}"):
-                        self.walk.bodies_run += 1
-                        original = host.run_step(call)
-                    entry = self.walk.history.entries[begun.path]
-                    if entry.status is EntryStatus.FAILED:
-                        raise step_error(entry, original)
-
-    def _numbered(self, failed: FailedAttempt) -> FailedAttempt:
-        return replace(failed, entry=replace(failed.entry, seq=self.walk.history.next_seq()))
-
-    def _compensation_of(
-        self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], options: StepOptions
-    ) -> Callable[[Entry, str], tuple[Compensation, ...]]:
-        """What a record of this step registers for rollback. Refused before the body has any effect."""
-        if options.rollback is None:
-            return lambda entry, outcome: ()
-        owner = self.scope.owner()
-        if owner is None:
-            raise RollbackCheckpointError(
-                f"step {name!r} has a rollback handler, but no ctx.rollback_checkpoint(...) stands before it "
-                "in this scope or one around it"
-            )
-        reference = self.walk.host.handler_reference(options.rollback)
-        try:
-            arguments = codec.encode([list(args), dict(kwargs)])
-        except OutputNotSerializableError as error:
-            raise OutputNotSerializableError(
-                f"the arguments of step {name!r} are kept for its rollback handler: {error}", error.path
-            ) from None
-        return lambda entry, outcome: (register(entry, owner, reference, arguments, options, outcome=outcome),)
-
-    def _call(
-        self,
-        entry: Entry,
-        options: StepOptions,
-        fn: Callable[..., Any],
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        compensation: Callable[[Entry, str], tuple[Compensation, ...]],
-    ) -> StepCall:
-        host, history = self.walk.host, self.walk.history
-
-        def start() -> Changes:
-            begun = replace(entry, status=EntryStatus.RUNNING, seq=history.next_seq())
-            return Changes(
-                (begun,), compensations=compensation(begun, "unknown") if options.rollback_when == "attempted" else ()
-            )
-
-        def succeeded(value: Any) -> Changes:
-            self.walk.refuse_unwinding()
-            done = steps.succeeded(entry, value, history.next_seq(), host.now(), host.max_output_bytes)
-            return Changes((done,), compensations=compensation(done, "completed"))
-
-        def failed(error: BaseException) -> FailedAttempt:
-            self.walk.refuse_unwinding()
-            return steps.failed(
-                entry,
-                error,
-                options,
-                seq=history.next_seq(),
-                now=host.now(),
-                chance=host.chance(),
-                workflow_id=host.workflow_id,
-            )
-
-        return StepCall(entry, options, fn, args, kwargs, start, succeeded, failed)
-
     def _saga(self, name: str, fn: Callable[[Context], Any]) -> Result:
         path, entry = self.enter(name, Kind.BLOCK)
         outcome = blocks.recorded(entry)
@@ -376,7 +257,7 @@ class Context(Scoped):
                     return Result(True, codec.decode(output))
         block.ended = True
         failure = blocks.load_failure(entry.output or "{}")
-        self._undo(path, WorkflowFailedError(str(failure.error), failure.error))
+        undo_all(self, path, WorkflowFailedError(str(failure.error), failure.error))
         self._block_ended(entry, EntryStatus.FAILED, entry.output or "{}")
         return Result(False, failure=failure)
 
@@ -393,25 +274,6 @@ class Context(Scoped):
 
     def _block_ended(self, entry: Entry, status: EntryStatus, output: str) -> Entry:
         return self.note(replace(entry, status=status, output=output, ended_at=self.walk.host.now()))
-
-    def _undo(self, path: str, cause: Exception) -> None:
-        """Compensate the completed steps below ``path``, newest first."""
-        while True:
-            match next_undo(owed_under(self.walk.history, path), self.walk.host.now()):
-                case RunHandler(compensation):
-                    with self.inside(f"the rollback of {compensation.name!r}"):
-                        self.walk.host.run_handler(compensation, cause)
-                        self.walk.bodies_run += 1
-                    # A cancellation does not stop a rollback; giving the actor away does not harm it.
-                    interruption = self.walk.host.interruption()
-                    if isinstance(interruption, HandedOver):
-                        raise interruption
-                case Wait(until):
-                    self.wait(until, None, rolling_back=True)
-                case Stopped():
-                    raise RollbackStopped
-                case AllUndone():
-                    return
 
     def _sleep(self, name: str, due_at: datetime) -> None:
         _, entry = self.enter(name, Kind.SLEEP)
@@ -433,79 +295,6 @@ class Context(Scoped):
             output = codec.encode(make())
             entry = self.note(replace(entry, status=EntryStatus.COMPLETED, output=output, started_at=now, ended_at=now))
         return codec.decode(entry.output or "null")
-
-
-class Mailbox:
-    """``ctx.queue``: the messages that were sent to this actor."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    def next(self, name: str, names: Sequence[str] | None = None, timeout: Duration | None = None) -> Message:
-        """The oldest message of the queues ``names`` (default: of any); waits for one.
-
-        Raises ``QueueTimeoutError`` where none came within ``timeout`` seconds of the first encounter; 0 is one
-        look. Taken and recorded in one commit: a crash neither loses nor repeats it.
-        """
-        return self._receive(name, names, 1, timeout, fails_on_timeout=True)[0]
-
-    def next_batch(
-        self, name: str, names: Sequence[str] | None = None, count: int = 1, timeout: Duration | None = None
-    ) -> list[Message]:
-        """Up to ``count`` messages as soon as there is one; empty where none came within ``timeout`` seconds."""
-        if type(count) is not int:
-            raise InvalidStepError(f"wait {name!r}: count must be a whole number, not {count!r}")
-        return self._receive(name, names, max(1, count), timeout, fails_on_timeout=False)
-
-    # Below: how it is done -------------------------------------------------------------------
-
-    @property
-    def walk(self) -> Walk:
-        return self._context.walk
-
-    def _receive(
-        self,
-        name: str,
-        names: Sequence[str] | None,
-        count: int,
-        timeout: Duration | None,
-        *,
-        fails_on_timeout: bool,
-    ) -> list[Message]:
-        context = self._context
-        with self.walk.guarded(context):
-            if isinstance(names, str):
-                raise InvalidStepError(f"wait {name!r}: names must be a list of queue names, not the string {names!r}")
-            wanted = tuple(dict.fromkeys(names or ()))
-            limit = None if timeout is None else seconds(timeout, f"the timeout of wait {name!r}")
-            _, entry = context.enter(name, Kind.MESSAGE)
-            host, history = self.walk.host, self.walk.history
-            while True:
-                decision = receive.recorded(entry, wanted)
-                if decision is None:
-                    found = host.peek(wanted, count, history.taken_ids)
-                    decision = receive.decide(
-                        entry, found, wanted, limit, fails_on_timeout=fails_on_timeout, now=host.now()
-                    )
-                    if isinstance(decision, Note):
-                        history.note_taken(found)
-                match decision:
-                    case Replay(stored):
-                        return [self._message(m) for m in stored]
-                    case Note(record, stored):
-                        context.note(record)
-                        if record.status is EntryStatus.FAILED:
-                            raise queue_timeout(record, wanted)
-                        return [self._message(m) for m in stored]
-                    case Refuse(error):
-                        raise error
-                    case Wait(until, queues, record):
-                        entry = context.note(record) if record is not None else entry
-                        context.wait(until, queues)
-
-    def _message(self, stored: Mapping[str, Any]) -> Message:
-        body = self.walk.host.load_body(stored["name"], stored["body"])
-        return Message(stored["id"], stored["name"], body, stored["created_at"])
 
 
 # Below: how it is done ---------------------------------------------------------------------------

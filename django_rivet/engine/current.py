@@ -1,4 +1,4 @@
-"""What the code that is running now belongs to: a step's body, a rollback handler, workflow code, or nothing of ours."""
+"""What the code that runs now belongs to: a step's body, a rollback handler, workflow code, or nothing of ours."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+
+from django_rivet.engine.exceptions import StepOnlyError
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,14 @@ def in_body() -> bool:
 def in_workflow_code() -> bool:
     """Whether workflow code, and not a body, is running: what is done here would be done again on each replay."""
     return _current.get() is _WORKFLOW
+
+
+def refuse_in_workflow_code(what: str) -> None:
+    """Raise ``StepOnlyError`` where workflow code, and not a body, is running."""
+    if in_workflow_code():
+        raise StepOnlyError(
+            f"{what} belongs in a step: workflow code runs again on every replay, and would do it again each time"
+        )
 
 
 @contextmanager

@@ -30,7 +30,7 @@ class RollbackError(RivetError):
     code = "rollback"
 
 
-class RetryAfter(RivetError):
+class RetryAfter(RivetError):  # noqa: N818 - the HTTP header's name, and the contract's
     """Raise it in a step's body: try again after ``seconds`` at the earliest; it counts as a failed attempt."""
 
     code = "retry_after"

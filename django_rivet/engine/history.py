@@ -104,7 +104,7 @@ class History:
             where = f"in {scope!r}" if scope else "of this workflow"
             raise HistoryDivergedError(
                 f"the recorded entries {names} {where} were not reached, but {reason}: "
-                "the code no longer fits the history; put the old code back, or keep new entries behind the recorded ones"
+                "the code no longer fits the history; put the old code back, or keep new entries behind recorded ones"
             )
 
     def has_recorded(self, scope: str) -> bool:

@@ -49,6 +49,6 @@ def check_name(name: object, scope: str) -> str:
         raise InvalidStepError(f"the name {name!r}{where} must not contain control characters or surrogates")
     if len(child(scope, name).encode()) > MAX_PATH_BYTES:
         raise InvalidStepError(
-            f"the path of {name[:40]!r}{where[:80]} is longer than {MAX_PATH_BYTES} bytes; nest less or use shorter names"
+            f"the path of {name[:40]!r}{where[:80]} has over {MAX_PATH_BYTES} bytes; nest less or use shorter names"
         )
     return name

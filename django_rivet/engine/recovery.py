@@ -81,9 +81,11 @@ def _opened_again(entries: Mapping[str, Entry], put_back: Mapping[str, Entry]) -
                 first[loop] = min(first.get(loop, number), number)
             elif around in entries and entries[around].kind is Kind.BLOCK:
                 removed.append(around)
-    for entry in entries.values():
-        if entry.kind is Kind.ITERATION and int(entry.name) >= first.get(parent(entry.path), int(entry.name) + 1):
-            removed.append(entry.path)
+    removed += [
+        e.path
+        for e in entries.values()
+        if e.kind is Kind.ITERATION and parent(e.path) in first and int(e.name) >= first[parent(e.path)]
+    ]
     return list(dict.fromkeys(removed))
 
 

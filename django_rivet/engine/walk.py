@@ -66,7 +66,7 @@ class Walk:
     def _refuse_misuse(self, scoped: Guarded) -> None:
         if threading.get_ident() != self._thread:
             raise EntryInProgressError(
-                "a context was used in another thread than its workflow's; two entries at once need ctx.join or ctx.race"
+                "a context was used in another thread than its workflow's: a workflow does one thing after another"
             )
         if scoped.ended:
             raise EntryInProgressError(f"{scoped.label} has ended; its context cannot be used any more")

@@ -9,7 +9,7 @@ from django_rivet.models.actor import Actor
 
 
 class WorkflowRun(models.Model):
-    """Locked last, and only for an instant: at a claim, a heartbeat, a cancellation, and as the last act of a commit."""
+    """Locked last and for an instant only: by a claim, a heartbeat, a cancellation, and at the end of each commit."""
 
     class Status(models.TextChoices):
         PENDING = "pending", _("pending")

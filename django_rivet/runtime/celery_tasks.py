@@ -11,7 +11,7 @@ from django_rivet.actors.registry import registry
 from django_rivet.conf import get_settings
 from django_rivet.models import Actor
 from django_rivet.runtime.bell import TASK, ring
-from django_rivet.runtime.drive import DatabaseFailed, this_worker
+from django_rivet.runtime.drive import DatabaseFailedError, this_worker
 from django_rivet.runtime.drive import drive as drive_once
 
 
@@ -29,5 +29,5 @@ def drive(actor_id: str) -> None:
                 if row is not None and row.type in {d.type_name for d in registry}:
                     ring(instance, row.type)
                 return
-    except DatabaseFailed:
+    except DatabaseFailedError:
         return  # it is logged, and the sweeper comes back to it

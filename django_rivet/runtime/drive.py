@@ -20,6 +20,7 @@ from django_rivet.actors.registry import registry
 from django_rivet.conf import get_settings
 from django_rivet.engine import codec, runner
 from django_rivet.engine.compensation import AllUndone, RunHandler, Stopped, next_undo
+from django_rivet.engine.context import Context
 from django_rivet.engine.decision import Wait
 from django_rivet.engine.entries import ErrorInfo, UndoStatus
 from django_rivet.engine.events import ErrorEvent, StepFailed, WorkflowFailed
@@ -121,7 +122,7 @@ class Drive:
             logger.info("actor %s is driven by another worker now", self.actor.id)
         except Broken as broken:
             self._try_later(broken)
-            raise DatabaseFailed(f"the database failed the drive of actor {self.actor.id}") from broken.__cause__
+            raise DatabaseFailedError(f"the database failed the drive of actor {self.actor.id}") from broken.__cause__
         finally:
             self._send_signals()
 
@@ -130,23 +131,30 @@ class Drive:
     def _run(self) -> None:
         host = self.host
         wants_rollback = host.request == "cancel_rollback"
-        if self.claim.status == "rolling_back" and (self.error is not None or wants_rollback):
-            return self._roll_back()
-        if host.request == "cancel":
-            return self._release("cancelled")
-        if wants_rollback and not self.claim.takeovers:
-            return self._cancel_with_rollback()
         workflow = self.actor.definition.workflow
-        if workflow is None:
-            return self._release("sleeping")
-        host.status = "running"
-        # A drive that was cut off may have ended scopes that are not on record as ended: walk up to where it stood.
-        host.replays_only = wants_rollback
-        outcome = runner.run(partial(workflow.function, self.actor), host, host.history)
-        host.replays_only = False
-        if wants_rollback and isinstance(outcome, Suspended) and isinstance(outcome.reason, (Waiting, CancelRequested)):
-            return self._cancel_with_rollback()
-        self._settle(outcome)
+        if self.claim.status == "rolling_back" and (self.error is not None or wants_rollback):
+            self._roll_back()
+        elif host.request == "cancel":
+            self._release("cancelled")
+        elif wants_rollback and not self.claim.takeovers:
+            self._cancel_with_rollback()
+        elif workflow is None:
+            self._release("sleeping")
+        else:
+            self._walk(partial(workflow.function, self.actor), up_to_here=wants_rollback)
+
+    def _walk(self, workflow: Callable[[Context], Any], *, up_to_here: bool) -> None:
+        """``up_to_here``: execute nothing. A drive that was cut off may have ended scopes that are not on record as
+        ended, and what they have settled must not be undone.
+        """
+        self.host.status = "running"
+        self.host.replays_only = up_to_here
+        outcome = runner.run(workflow, self.host, self.host.history)
+        self.host.replays_only = False
+        if up_to_here and isinstance(outcome, Suspended) and isinstance(outcome.reason, (Waiting, CancelRequested)):
+            self._cancel_with_rollback()
+        else:
+            self._settle(outcome)
 
     def _settle(self, outcome: Outcome) -> None:
         match outcome:
@@ -167,9 +175,10 @@ class Drive:
             event = WorkflowFailed(workflow_id=self.actor.id, error=failed.error)
         if failed.compensates and owed_under(self.host.history, ROOT):
             self.host.enter_rollback(dump_run_error(self.error), event)
-            return self._roll_back()
-        self._release("failed", event=event)
-        self._signal(signals.workflow_failed, error=failed.error)
+            self._roll_back()
+        else:
+            self._release("failed", event=event)
+            self._signal(signals.workflow_failed, error=failed.error)
 
     def _diverge(self, error: ErrorInfo) -> None:
         before = self.diverged
@@ -292,5 +301,5 @@ class Drive:
         self.host.after_commit.clear()
 
 
-class DatabaseFailed(Exception):
+class DatabaseFailedError(Exception):
     """The database failed the engine in the middle of a drive; the actor will be tried again."""

@@ -2,41 +2,43 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from asgiref.sync import async_to_sync
-from django.db import DatabaseError, InterfaceError, transaction
+from django.db import DatabaseError, transaction
 
 from django_rivet.actors.actor import Actor
 from django_rivet.actors.definition import ActorDefinition
-from django_rivet.actors.exceptions import ActorBusyError
 from django_rivet.actors.references import reference_of, resolve
 from django_rivet.actors.turn import turn_open
 from django_rivet.conf import get_settings
 from django_rivet.engine import compensation as undo
-from django_rivet.engine.current import CurrentStep, running_body, running_hook
+from django_rivet.engine.current import CurrentStep
 from django_rivet.engine.decision import FailedAttempt
 from django_rivet.engine.durations import seconds
 from django_rivet.engine.entries import Compensation, ReceivedMessage
 from django_rivet.engine.events import ErrorEvent
-from django_rivet.engine.exceptions import StepInterruptedError, WorkflowUsageError
+from django_rivet.engine.exceptions import StepInterruptedError
 from django_rivet.engine.history import Changes, History
 from django_rivet.engine.ports import StepCall
 from django_rivet.engine.rollback import Rollback
 from django_rivet.engine.suspend import Broken, CancelRequested, HandedOver, Unwind
-from django_rivet.runtime.limits import time_limit
+from django_rivet.runtime.bodies import (
+    BodyError,
+    call_body,
+    errors_of_the_body,
+    errors_of_the_database,
+    is_conflict,
+    tell_hook,
+)
 from django_rivet.runtime.publisher import publish
 from django_rivet.runtime.turn import ReadingTurn, WritingTurn
 from django_rivet.store import journal, mailbox
-from django_rivet.store.database import alias
 from django_rivet.store.journal import Release
 from django_rivet.store.runs import Claim
 from django_rivet.store.transactions import Begun, engine_transaction
@@ -47,16 +49,8 @@ logger = logging.getLogger(__name__)
 INLINE_WAIT_SECONDS = 0.1
 """A shorter wait costs less in memory than in the database."""
 
-HOOK_SECONDS = 5.0
 MAX_RERUNS = 5
 """How often a body is run again, uncharged, after a deadlock or a lock that was not to be had."""
-
-
-class BodyFailed(Exception):
-    """Carries a body's error out of its transaction, which is rolled back by it."""
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
 
 
 class DriveHost:
@@ -125,16 +119,16 @@ class DriveHost:
 
     def write(self) -> None:
         if self.history.unwritten():
-            with self._broken_by_database():
+            with errors_of_the_database():
                 self._commit()
 
     def release(self, how: Release, event: ErrorEvent | None = None) -> None:
         """End the drive: all notes, how the actor is left, and the hook's word on ``event``, in one commit."""
-        with self._broken_by_database():
+        with errors_of_the_database():
             turn = WritingTurn(self.actor)
             with engine_transaction():
                 if event is not None:
-                    self._tell_hook(event, turn)
+                    tell_hook(self.actor, event, turn)
                 tells = turn.save()
                 journal.write_changes(self.lease, self.history.unwritten())
                 journal.release(self.lease, how)
@@ -143,11 +137,11 @@ class DriveHost:
     def enter_rollback(self, error: str | None, event: ErrorEvent | None) -> None:
         """The workflow failed, or is cancelled, and owes compensations: that is on record before the first runs."""
         self.status = "rolling_back"
-        with self._broken_by_database():
+        with errors_of_the_database():
             turn = WritingTurn(self.actor)
             with engine_transaction():
                 if event is not None:
-                    self._tell_hook(event, turn)
+                    tell_hook(self.actor, event, turn)
                 tells = turn.save()
                 journal.write_changes(self.lease, self.history.unwritten())
                 journal.set_error(self.lease, error)
@@ -161,7 +155,7 @@ class DriveHost:
             raise CancelRequested(rollback=True)
         options = call.options
         if options.starts_on_record:
-            with self._broken_by_database():
+            with errors_of_the_database():
                 self._commit(call.start(), progress=False)
         elif not options.atomic:
             self.write()
@@ -171,14 +165,14 @@ class DriveHost:
         limit = seconds(options.timeout, "timeout")
 
         def body() -> Any:
-            return self._call(call.function, call.args, call.kwargs, step, limit, f"step {step.name!r}")
+            return call_body(call.function, call.args, call.kwargs, step, limit)
 
         try:
             if options.atomic:
                 self._run_atomic(body, call.succeeded, keeps=options.ephemeral)
             else:
                 self._run_outside(body, call.succeeded, f"step {step.name!r}", keeps=options.ephemeral)
-        except BodyFailed as failure:
+        except BodyError as failure:
             self.record_failure(call.failed(failure.error))
             return failure.error
         return None
@@ -186,7 +180,7 @@ class DriveHost:
     def record_failure(self, failed: FailedAttempt) -> None:
         if self.replays_only:
             raise CancelRequested(rollback=True)
-        with self._broken_by_database():
+        with errors_of_the_database():
             self._commit(Changes((failed.entry,)), failed.event)
 
     def run_handler(self, compensation: Compensation, cause: Exception) -> None:
@@ -200,7 +194,7 @@ class DriveHost:
             if self.takeovers >= self.max_takeovers:
                 raise StepInterruptedError(f"{what}: {self.takeovers} workers in a row died at this point")
             handler = resolve(compensation.handler, self.actor, get_settings().HANDLER_ALIASES)
-            return self._call(handler, (rollback, output), {}, step, compensation.timeout, what)
+            return call_body(handler, (rollback, output), {}, step, compensation.timeout)
 
         def done(value: Any) -> Changes:
             return Changes(compensations=(undo.undone(compensation, self.now()),))
@@ -211,11 +205,11 @@ class DriveHost:
             else:
                 self.write()
                 self._run_outside(body, done, what)
-        except BodyFailed as failure:
+        except BodyError as failure:
             record, event = undo.failed(
                 compensation, failure.error, now=self.now(), chance=self.chance(), workflow_id=self.workflow_id
             )
-            with self._broken_by_database():
+            with errors_of_the_database():
                 self._commit(Changes(compensations=(record,)), event)
         self.takeovers = 0
 
@@ -226,7 +220,7 @@ class DriveHost:
             raise CancelRequested(rollback=True)
         for name in queues:
             self.definition.queue(name)
-        with self._broken_by_database():
+        with errors_of_the_database():
             return mailbox.peek(self.lease.actor_id, queues, count, excluding)
 
     def load_body(self, queue: str, body: Any) -> Any:
@@ -240,8 +234,9 @@ class DriveHost:
     def _run_atomic(self, body: Callable[[], Any], record: Callable[[Any], Changes], *, keeps: bool = False) -> None:
         for rerun in range(MAX_RERUNS + 1):
             try:
-                return self._try_atomic(body, record, keeps=keeps)
-            except BodyFailed as failure:
+                self._try_atomic(body, record, keeps=keeps)
+                return
+            except BodyError as failure:
                 if rerun == MAX_RERUNS or not is_conflict(failure.error):
                     raise
                 logger.info("the transaction of actor %s met a conflict and is run again", self.workflow_id)
@@ -253,7 +248,7 @@ class DriveHost:
     def _try_atomic(self, body: Callable[[], Any], record: Callable[[Any], Changes], *, keeps: bool) -> None:
         turn = WritingTurn(self.actor)
         with engine_transaction() as begun:
-            with self._as_body_failed(), turn_open(turn):
+            with errors_of_the_body(), turn_open(turn):
                 changes = record(body())
                 if is_broken():
                     raise transaction.TransactionManagementError(
@@ -271,7 +266,7 @@ class DriveHost:
         self, body: Callable[[], Any], record: Callable[[Any], Changes], what: str, *, keeps: bool = False
     ) -> None:
         reading = ReadingTurn(self.actor, where=what, may_broadcast=True)
-        with self._as_body_failed():
+        with errors_of_the_body():
             with turn_open(reading):
                 value = body()
             reading.complain_if_changed()
@@ -279,7 +274,7 @@ class DriveHost:
         if keeps and not reading.events:
             self._note(changes)
             return
-        with self._broken_by_database():
+        with errors_of_the_database():
             turn = WritingTurn(self.actor)
             for name, payload in reading.events:
                 turn.broadcast(name, payload)
@@ -295,7 +290,7 @@ class DriveHost:
         turn = WritingTurn(self.actor)
         with engine_transaction() as begun:
             if event is not None:
-                self._tell_hook(event, turn)
+                tell_hook(self.actor, event, turn)
             tells = turn.save()
             self._write(changes, begun, progress=progress)
         self._committed(changes, tells, event)
@@ -318,77 +313,5 @@ class DriveHost:
         for compensation in changes.compensations:
             self.history.note_compensation(compensation)
 
-    def _call(
-        self,
-        function: Callable[..., Any],
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        step: CurrentStep,
-        limit: float,
-        what: str,
-    ) -> Any:
-        with running_body(step), time_limit(limit, what):
-            if inspect.iscoroutinefunction(function):
-                return async_to_sync(function)(*args, **kwargs)
-            return function(*args, **kwargs)
-
-    @contextmanager
-    def _as_body_failed(self) -> Iterator[None]:
-        """Errors of a body are its own; those of the engine around it are not, and usage errors are nobody's."""
-        try:
-            yield
-        except WorkflowUsageError:
-            raise
-        except (InterfaceError, DatabaseError) as error:
-            if is_connection_lost():
-                raise Broken from error
-            raise BodyFailed(error) from None
-        except Exception as error:
-            raise BodyFailed(error) from None
-
-    @contextmanager
-    def _broken_by_database(self) -> Iterator[None]:
-        """The database failed the engine: no step is to blame, and the workflow must not be able to catch it."""
-        try:
-            yield
-        except (DatabaseError, InterfaceError) as error:
-            raise Broken from error
-
-    def _tell_hook(self, event: ErrorEvent, turn: WritingTurn) -> None:
-        workflow = self.definition.workflow
-        if workflow is None or workflow.on_error is None:
-            return
-        try:
-            with turn_open(turn), turn.undone_on_error(), running_hook(), transaction.atomic(alias()):
-                with time_limit(HOOK_SECONDS, "the error hook"):
-                    outcome = workflow.on_error(self.actor, event)
-                    if inspect.isawaitable(outcome):
-                        async_to_sync(_awaited)(outcome)
-                turn.check()
-        except Exception:
-            logger.exception("the error hook of %s raised; its writes are undone", self.definition.type_name)
-
     def _key(self, path: str, run: int, purpose: str = "step") -> str:
         return str(uuid.uuid5(self.lease.actor_id, f"{purpose}:{run}:{path}"))
-
-
-def is_conflict(error: BaseException) -> bool:
-    """A deadlock, a serialization failure or a lock that was not to be had: another try may get through."""
-    if isinstance(error, ActorBusyError):
-        return True
-    if not isinstance(error, DatabaseError):
-        return False
-    state = getattr(error.__cause__, "sqlstate", None)
-    return state in ("40001", "40P01", "55P03") or "database is locked" in str(error)
-
-
-def is_connection_lost() -> bool:
-    """Whether the engine's connection is gone, whatever the body was about."""
-    from django_rivet.store.database import connection
-
-    conn = connection()
-    return conn.vendor == "postgresql" and (conn.connection is None or bool(conn.connection.closed))
-
-
-async def _awaited(outcome: Any) -> Any:
-    return await outcome

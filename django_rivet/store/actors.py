@@ -20,7 +20,7 @@ def insert(type_name: str, key: str, input: str, state: str, *, has_workflow: bo
     """
     now = database_now()
     actor = Actor(type=type_name, key=key, input=input, state=state, created_at=now)
-    # A conflict must not end the caller's transaction, so it is none: PostgreSQL waits for the other and inserts nothing.
+    # A conflict must not end the caller's transaction: PostgreSQL waits for the other one and inserts nothing.
     Actor.objects.using(alias()).bulk_create([actor], ignore_conflicts=True)
     if find(type_name, key) != actor.pk:
         return None

@@ -21,7 +21,7 @@ def drive(handle: Handle | None = None) -> str | None:
     """Drive that actor, or every due one, until nothing is due; returns the handle's status.
 
     Always replays from the database and never sleeps: every wait yields, and ``advance()`` makes it due. Raises
-    ``DatabaseFailed`` where the database failed the engine. A drive that died before is taken over at once.
+    ``DatabaseFailedError`` where the database failed the engine. A drive that died before is taken over at once.
     """
     name = f"test:{os.getpid()}"
     worker = in_process_worker(name)
@@ -29,6 +29,6 @@ def drive(handle: Handle | None = None) -> str | None:
         while drive_once(handle._id, worker):
             pass
         return handle.status
-    while any([drive_once(actor_id, worker) for actor_id, _ in due_actors(BATCH, dead=name)]):
+    while sum(drive_once(actor_id, worker) for actor_id, _ in due_actors(BATCH, dead=name)):
         pass
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from django_rivet.engine import codec
@@ -140,7 +141,7 @@ def iterate(loop: Loop[TurnT]) -> Generator[TurnT, None, None]:
         except GeneratorExit:
             turn.ended = True
             # The initial state stays on record: a replay enters the last iteration again.
-            scope.loop_was_left(lambda: loop.complete(iteration, loop.entry.output))
+            scope.loop_was_left(partial(loop.complete, iteration, loop.entry.output))
             raise
         scope.open = None
         with scope.walk.guarded(scope, interruptible=False):

@@ -1,0 +1,85 @@
+"""Run an action: here and now, in one transaction that holds the actor's turn."""
+
+from __future__ import annotations
+
+import inspect
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.db import OperationalError, transaction
+
+from django_rivet.actors.actor import Actor
+from django_rivet.actors.definition import ActionDefinition
+from django_rivet.actors.exceptions import ActorBusyError
+from django_rivet.actors.turn import turn_of, turn_open
+from django_rivet.engine.current import refuse_in_workflow_code, running_hook
+from django_rivet.runtime.publisher import publish
+from django_rivet.runtime.turn import ReadingTurn, WritingTurn
+from django_rivet.store.database import alias
+from django_rivet.store.transactions import engine_transaction
+
+
+def run_action(actor: Actor[Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What ``handle.call`` does."""
+    refuse_in_workflow_code(f"the action {name!r}")
+    action = type(actor).definition.action(name)
+    arguments = action.signature.bind(args, kwargs)
+    body = partial(_run, action, actor, arguments.args, arguments.kwargs)
+    return _run_readonly(actor, name, body) if action.readonly else _run_in_turn(actor, body)
+
+
+def finished(outcome: Any) -> Any:
+    """The value of what a plain or an ``async def`` method returned."""
+    if not inspect.isawaitable(outcome):
+        return outcome
+
+    async def awaited() -> Any:
+        return await outcome
+
+    return async_to_sync(awaited)()
+
+
+# Below: how it is done ---------------------------------------------------------------------------
+
+
+def _run_readonly(actor: Actor[Any], name: str, body: Callable[[], Any]) -> Any:
+    if turn_of(actor.id) is not None:
+        return body()
+    reading = ReadingTurn(actor, where=f"the read-only action {name!r}", may_broadcast=False)
+    with turn_open(reading):
+        result = body()
+    reading.complain_if_changed()
+    return result
+
+
+def _run_in_turn(actor: Actor[Any], body: Callable[[], Any]) -> Any:
+    open_turn = turn_of(actor.id)
+    if isinstance(open_turn, WritingTurn):
+        with open_turn.undone_on_error(), transaction.atomic(alias()):
+            return body()
+    turn = WritingTurn(actor)
+    try:
+        with engine_transaction(observed=False):
+            with turn_open(turn):
+                turn.get_state()
+                result = body()
+            if turn.save():
+                publish(uuid.UUID(actor.id))
+    except OperationalError as error:
+        if "database is locked" not in str(error):
+            raise
+        raise ActorBusyError(f"{actor!r} was busy: the database is locked; nothing happened, try again") from error
+    return result
+
+
+def _run(action: ActionDefinition, actor: Actor[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    with running_hook():
+        result = finished(action.function(actor, *args, **kwargs))
+    result = action.signature.validate_result(result)
+    if result is actor.state:
+        # What the caller gets must not be what the turn goes on to change.
+        return type(actor).definition.state_type.copy(result)
+    return result

@@ -1,0 +1,97 @@
+"""Run what users wrote, and tell whose fault an error is."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.db import DatabaseError, InterfaceError, transaction
+
+from django_rivet.actors.actor import Actor
+from django_rivet.actors.exceptions import ActorBusyError
+from django_rivet.actors.turn import turn_open
+from django_rivet.engine.current import CurrentStep, running_body, running_hook
+from django_rivet.engine.events import ErrorEvent
+from django_rivet.engine.exceptions import WorkflowUsageError
+from django_rivet.engine.suspend import Broken
+from django_rivet.runtime.actions import finished
+from django_rivet.runtime.limits import time_limit
+from django_rivet.runtime.turn import WritingTurn
+from django_rivet.store.database import alias, connection
+
+logger = logging.getLogger(__name__)
+
+HOOK_SECONDS = 5.0
+
+
+class BodyError(Exception):
+    """Carries a body's error out of its transaction, which is rolled back by it."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+def call_body(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], step: CurrentStep, limit: float
+) -> Any:
+    """The value of a step's body or a handler; ``StepTimeoutError`` after ``limit`` seconds."""
+    with running_body(step), time_limit(limit, f"step {step.name!r}"):
+        if inspect.iscoroutinefunction(function):
+            return async_to_sync(function)(*args, **kwargs)
+        return function(*args, **kwargs)
+
+
+def tell_hook(actor: Actor[Any], event: ErrorEvent, turn: WritingTurn) -> None:
+    """Call the error hook in a savepoint of the open transaction. One that raises is logged, and its writes undone."""
+    workflow = type(actor).definition.workflow
+    if workflow is None or workflow.on_error is None:
+        return
+    try:
+        with turn_open(turn), turn.undone_on_error(), running_hook(), transaction.atomic(alias()):
+            with time_limit(HOOK_SECONDS, "the error hook"):
+                finished(workflow.on_error(actor, event))
+            turn.check()
+    except Exception:
+        logger.exception("the error hook of %r raised; its writes are undone", actor)
+
+
+@contextmanager
+def errors_of_the_body() -> Iterator[None]:
+    """Errors of a body are its own; those of the engine around it are not, and usage errors are nobody's."""
+    try:
+        yield
+    except WorkflowUsageError:
+        raise
+    except Exception as error:
+        if isinstance(error, (InterfaceError, DatabaseError)) and is_connection_lost():
+            raise Broken from error
+        raise BodyError(error) from None
+
+
+@contextmanager
+def errors_of_the_database() -> Iterator[None]:
+    """The database failed the engine: no step is to blame, and the workflow must not be able to catch it."""
+    try:
+        yield
+    except (DatabaseError, InterfaceError) as error:
+        raise Broken from error
+
+
+def is_conflict(error: BaseException) -> bool:
+    """A deadlock, a serialization failure or a lock that was not to be had: another try may get through."""
+    if isinstance(error, ActorBusyError):
+        return True
+    if not isinstance(error, DatabaseError):
+        return False
+    state = getattr(error.__cause__, "sqlstate", None)
+    return state in {"40001", "40P01", "55P03"} or "database is locked" in str(error)
+
+
+def is_connection_lost() -> bool:
+    """Whether the engine's connection is gone, whatever the body was about."""
+    conn = connection()
+    return conn.vendor == "postgresql" and (conn.connection is None or bool(conn.connection.closed))
