@@ -12,11 +12,19 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections, router
 
 from django_rivet.actors.registry import registry
+from django_rivet.conf import get_settings
 
 
 def register_checks() -> None:
     """Called when the app is ready."""
-    for check in (check_action_names, check_declared_types, check_sqlite_options, check_channel_layer):
+    for check in (
+        check_action_names,
+        check_declared_types,
+        check_settings,
+        check_time_zones,
+        check_sqlite_options,
+        check_channel_layer,
+    ):
         register(check, "rivet")
 
 
@@ -45,6 +53,22 @@ def check_declared_types(**kwargs: Any) -> list[CheckMessage]:
         for definition in registry
         if (error := _type_fault(definition))
     ]
+
+
+def check_settings(**kwargs: Any) -> list[CheckMessage]:
+    """E003: ``RIVET`` holds a key or a value that is not allowed."""
+    try:
+        get_settings()
+    except ImproperlyConfigured as error:
+        return [Error(str(error), hint="The keys are listed in the reference of settings.", id="rivet.E003")]
+    return []
+
+
+def check_time_zones(**kwargs: Any) -> list[CheckMessage]:
+    """E004: without time zones, points in time cannot be compared with the database's clock."""
+    if settings.USE_TZ:
+        return []
+    return [Error("django_rivet needs USE_TZ = True.", hint="Set it; it is Django's default.", id="rivet.E004")]
 
 
 def check_sqlite_options(**kwargs: Any) -> list[CheckMessage]:

@@ -14,6 +14,9 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
 
+from django_rivet.engine.exceptions import InvalidStepError
+from django_rivet.engine.options import step_options
+
 
 @dataclass(frozen=True)
 class RivetSettings:
@@ -70,13 +73,20 @@ def _load(given: Any) -> RivetSettings:
     known = [f.name for f in dataclasses.fields(RivetSettings)]
     faults = [_unknown(key, known) for key in given if key not in known]
     values = {key: _seconds(value) if key in _DURATIONS else value for key, value in given.items()}
-    for key in _DURATIONS:
-        value = values.get(key, 1.0)
-        if value is not None and (not isinstance(value, (int, float)) or isinstance(value, bool) or value <= 0):
-            faults.append(f"RIVET[{key!r}] must be seconds above 0, not {given.get(key)!r}")
-    for key in ("MAX_OUTPUT_BYTES", "MAX_TAKEOVERS"):
-        if type(values.get(key, 1)) is not int or values.get(key, 1) < 1:
-            faults.append(f"RIVET[{key!r}] must be a whole number from 1, not {given.get(key)!r}")
+    faults += [
+        f"RIVET[{key!r}] must be seconds above 0, not {given[key]!r}"
+        for key in _DURATIONS
+        if key in given and not _is_positive(values[key], key)
+    ]
+    faults += [
+        f"RIVET[{key!r}] must be a whole number from 1, not {given[key]!r}"
+        for key in ("MAX_OUTPUT_BYTES", "MAX_TAKEOVERS")
+        if key in given and (type(values[key]) is not int or values[key] < 1)
+    ]
+    try:
+        step_options("by default", values.get("STEP_DEFAULTS", {}), {})
+    except (TypeError, InvalidStepError) as error:
+        faults.append(f"RIVET['STEP_DEFAULTS']: {error}")
     if faults:
         raise ImproperlyConfigured("; ".join(faults))
     return RivetSettings(**values)
@@ -85,6 +95,12 @@ def _load(given: Any) -> RivetSettings:
 def _unknown(key: Any, known: list[str]) -> str:
     close = difflib.get_close_matches(str(key), known, 1)
     return f"RIVET[{key!r}] is unknown" + (f"; did you mean {close[0]!r}?" if close else "")
+
+
+def _is_positive(value: Any, key: str) -> bool:
+    if value is None:
+        return key == "SWEEP_SECONDS"
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf")
 
 
 def _seconds(value: Any) -> Any:

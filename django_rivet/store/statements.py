@@ -20,7 +20,7 @@ IS_FREE_AND_DUE = f"""
               AND (r.waiting = ',' OR {{position}})
         ))))
     )
-"""
+"""  # noqa: S608 - no value is put into the text
 
 CLAIM = f"""
     UPDATE django_rivet_workflowrun AS r SET

@@ -167,3 +167,21 @@ def test_manage_py_check_runs_them():
 
     found = run_checks(tags=["rivet"])
     assert "rivet.E001" in [each.id for each in found]
+
+
+def test_wrong_settings_are_told_all_at_once(settings: Any) -> None:
+    """E003 names each key, and a near one where there is one."""
+    settings.RIVET = {"LEASE_SECOND": 5, "MAX_TAKEOVERS": 0, "STEP_DEFAULTS": {"max_retry": 1}}
+
+    [error] = checks.check_settings()
+
+    assert error.id == "rivet.E003"
+    for part in ("did you mean 'LEASE_SECONDS'?", "'MAX_TAKEOVERS'", "did you mean 'max_retries'?"):
+        assert part in error.msg
+
+
+def test_a_project_without_time_zones_is_refused(settings: Any) -> None:
+    """E004: due times are points in time."""
+    settings.USE_TZ = False
+
+    assert [error.id for error in checks.check_time_zones()] == ["rivet.E004"]

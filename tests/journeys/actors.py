@@ -84,6 +84,36 @@ class OrderActor(Actor):
         self.state.rejected.append(order)
 
 
+class PatientActor(Actor):
+    """Its one step takes longer than a lease."""
+
+    @workflow
+    def run(self, ctx):
+        ctx.step("long", self.long, atomic=False, timeout=60)
+
+    def long(self) -> None:
+        outside.note("begin", current_step().idempotency_key)
+        time.sleep(4)
+        outside.note("end", current_step().idempotency_key)
+
+
+class StubbornActor(Actor):
+    """Its one step hangs, whatever is raised in it."""
+
+    @workflow
+    def run(self, ctx):
+        return ctx.try_step("hangs", self.hangs, atomic=False, timeout=0.5).failure.kind
+
+    def hangs(self) -> None:
+        outside.note("begin", current_step().idempotency_key)
+        for _ in range(300):
+            try:
+                time.sleep(0.1)
+            except Exception:
+                outside.note("swallowed", current_step().idempotency_key)
+        outside.note("end", current_step().idempotency_key)
+
+
 class LongChargeActor(Actor):
     """Charges for so long that a test can kill its worker meanwhile."""
 

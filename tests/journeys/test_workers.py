@@ -1,0 +1,55 @@
+"""What a real worker does that no drive in a test's own process shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.actors import OrderActor, PatientActor, StubbornActor
+from tests.journeys.conftest import LEASE_SECONDS, StartWorker
+from tests.journeys.outside import effects
+from tests.journeys.workers import eventually
+
+pytestmark = [pytest.mark.journey, pytest.mark.django_db(transaction=True)]
+
+
+def test_a_step_that_takes_longer_than_the_lease_is_not_doubled(
+    start_worker: StartWorker, ledger: Path, redis_url: str
+) -> None:
+    """The heartbeat keeps the actor while the body lives, though a second worker is idle."""
+    workers = [start_worker("--concurrency=1", broker=redis_url) for _ in range(2)]
+    actor = PatientActor.create("main")
+
+    took = eventually(lambda: actor.status == "completed", 40, "the long step ends", workers[0].log)
+
+    assert took > LEASE_SECONDS
+    assert sum(effects(ledger)["begin"].values()) == 1
+    assert actor.history()["long"].attempts == 1
+
+
+def test_a_body_that_hangs_is_stopped_in_a_prefork_worker(start_worker: StartWorker, ledger: Path) -> None:
+    """Its time-out ends it for good, and the worker goes on with other work. No broker is needed for that."""
+    worker = start_worker("--concurrency=1", SWEEP_SECONDS=0.1)
+    hanging = StubbornActor.create("main")
+    other = OrderActor.create("main")
+    other.send("orders", {"id": "1"})
+
+    eventually(lambda: hanging.status == "completed", 30, "the hanging step is given up", worker.log)
+    eventually(lambda: other.state.confirmed == ["1"], 10, "other work is done", worker.log)
+
+    assert hanging.output == "timeout"
+    assert set(effects(ledger)) == {"begin", "charge:1"}
+
+
+def test_a_worker_without_a_broker_does_all_of_it(start_worker: StartWorker, ledger: Path) -> None:
+    """The embedded default: messages, retries and timers are found by the sweeper in the worker's own process."""
+    worker = start_worker("--concurrency=2")
+    actors = [OrderActor.create(f"actor-{n}") for n in range(3)]
+    for actor in actors:
+        for number in range(3):
+            actor.send("orders", {"id": f"{actor.key}-{number}", "fails": number == 1})
+
+    for actor in actors:
+        eventually(lambda actor=actor: len(actor.state.confirmed) == 2, 30, "orders are confirmed", worker.log)
+        assert actor.state.rejected == [f"{actor.key}-1"]
