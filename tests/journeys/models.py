@@ -5,3 +5,6 @@ from django.db import models
 
 class Effect(models.Model):
     name = models.CharField(max_length=200)
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,1 @@
+"""Timings, as ratios measured in one run. They are no tests: machines differ, ratios less so."""
