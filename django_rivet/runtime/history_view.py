@@ -82,7 +82,7 @@ class HistoryView:
         return self._roots
 
     def __str__(self) -> str:
-        return "\n".join(line for root in self._roots for line in _lines(root, ""))
+        return "\n".join(_lines(self._roots, ""))
 
     # Below: how it is done -------------------------------------------------------------------
 
@@ -154,19 +154,17 @@ def _sort(nodes: list[HistoryEntry]) -> int:
     return min(first.values(), default=0)
 
 
-def _lines(node: HistoryEntry, indent: str) -> Iterator[str]:
-    words = [node.name, node.kind, node.status]
-    if node.attempts:
-        words.append(_times(node.attempts))
-    if node.error is not None:
-        words.append(str(node.error))
-    yield indent + "  ".join(word for word in words if word)
-    for child in node.children:
-        yield from _lines(child, indent + "  ")
+def _lines(siblings: list[HistoryEntry], indent: str) -> Iterator[str]:
+    for node in siblings:
+        words = [node.name, node.kind, node.status, _times(node.attempts) if node.attempts else ""]
+        if node.error is not None:
+            words.append(str(node.error))
+        yield indent + "  ".join(word for word in words if word)
+        yield from _lines(node.children, indent + "  ")
     # Rollbacks come after what made them necessary, newest first.
-    for child in sorted(node.children, key=lambda c: c.seq, reverse=True):
-        if child.rollback is not None and child.rollback.status not in ("owed", "settled"):
-            yield f"{indent}  {_rollback_line(child, child.rollback)}"
+    for node in sorted(siblings, key=lambda each: each.seq, reverse=True):
+        if node.rollback is not None and node.rollback.status not in {"owed", "settled"}:
+            yield indent + _rollback_line(node, node.rollback)
 
 
 def _rollback_line(node: HistoryEntry, rollback: RollbackRecord) -> str:

@@ -1,0 +1,95 @@
+"""Statuses, times and durations in words."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.timesince import timesince, timeuntil
+from django.utils.translation import gettext, ngettext
+
+from django_rivet.models import WorkflowRun
+
+LATE_AFTER = timedelta(seconds=5)
+"""What is due is taken within a sweep; only what waits longer deserves a word."""
+
+_TONES = {
+    "completed": "success",
+    "failed": "error",
+    "rollback_failed": "error",
+    "diverged": "error",
+    "rolling_back": "warning",
+    "retrying": "warning",
+    "paused": "warning",
+    "cancelled": "warning",
+    "owed": "warning",
+}
+_ACTIVE = ("pending", "sleeping", "rolling_back", "diverged")
+
+
+def tone(status: str) -> str:
+    """Which of the admin's message colours goes with a status; the status itself is always said in words."""
+    return _TONES.get(status, "plain")
+
+
+def badge(status: str, word: str) -> SafeString:
+    return format_html('<span class="rivet-status rivet-{}">{}</span>', tone(status), word)
+
+
+def exact(moment: datetime) -> SafeString:
+    """A point in time to the second, in the current time zone."""
+    local = timezone.localtime(moment)
+    return format_html('<time datetime="{}">{}</time>', local.isoformat(), date_format(local, "Y-m-d H:i:s"))
+
+
+def relative(moment: datetime, now: datetime) -> SafeString:
+    """``3 minutes ago``; the exact time is in its title."""
+    local = timezone.localtime(moment)
+    if moment > now:
+        words = gettext("in %(time)s") % {"time": timeuntil(moment, now, depth=1)}
+    elif now - moment < timedelta(minutes=1):
+        words = gettext("just now")
+    else:
+        words = gettext("%(time)s ago") % {"time": timesince(moment, now, depth=1)}
+    return format_html('<time datetime="{}" title="{}">{}</time>', local.isoformat(), _full(local), words)
+
+
+def age(moment: datetime, now: datetime) -> SafeString:
+    """``3 minutes``; the exact time is in its title."""
+    local = timezone.localtime(moment)
+    words = timesince(moment, now, depth=1)
+    return format_html('<time datetime="{}" title="{}">{}</time>', local.isoformat(), _full(local), words)
+
+
+def duration(start: datetime | None, end: datetime | None) -> str:
+    if start is None or end is None:
+        return ""
+    seconds = (end - start).total_seconds()
+    if seconds < 0.001:
+        return ""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return str(timedelta(seconds=round(seconds)))
+
+
+def attempts(count: int) -> str:
+    return ngettext("%(count)d attempt", "%(count)d attempts", count) % {"count": count} if count else ""
+
+
+def is_late(run: WorkflowRun, now: datetime) -> bool:
+    """Whether a worker should have taken it by now: its time has come, or its worker is gone."""
+    if run.holder is not None:
+        return run.lease_until is not None and run.lease_until + LATE_AFTER < now
+    return run.status in _ACTIVE and run.due_at is not None and run.due_at + LATE_AFTER < now
+
+
+# Private -----------------------------------------------------------------------------------------
+
+
+def _full(local: datetime) -> str:
+    return date_format(local, "Y-m-d H:i:s e")

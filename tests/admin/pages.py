@@ -1,0 +1,78 @@
+"""The admin's pages as a reader sees them."""
+
+from html.parser import HTMLParser
+from typing import Any
+
+from django.test import Client
+from django.urls import reverse
+
+from django_rivet.runtime.handles import Handle
+
+LIST = reverse("admin:django_rivet_actor_changelist")
+
+
+def url(actor: Any, operation: str = "change") -> str:
+    """``actor``: a handle, or an instance id."""
+    return reverse(f"admin:django_rivet_actor_{operation}", args=[actor.id if isinstance(actor, Handle) else actor])
+
+
+def read(client: Client, address: str, **query: Any) -> str:
+    """The HTML of a page that must be there."""
+    response = client.get(address, query)
+    assert response.status_code == 200, response
+    return response.content.decode()
+
+
+def buttons(html: str) -> list[str]:
+    """The operations that an actor's page offers."""
+    return _Reader(html).buttons
+
+
+def tree(html: str) -> str:
+    """The history that an actor's page draws: indented, two spaces between words, without times."""
+    return "\n".join(_Reader(html).tree)
+
+
+def text(html: str) -> str:
+    """What stands between the tags, with single spaces."""
+    return " ".join(_Reader(html).text.split())
+
+
+class _Reader(HTMLParser):
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.text = ""
+        self.tree: list[str] = []
+        self.buttons: list[str] = []
+        self._depth = -1
+        self._line: list[str] | None = None
+        self._quiet = 0
+        self._button = False
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        classes = (dict(attrs).get("class") or "").split()
+        if tag == "ul" and (self._depth >= 0 or "rivet-tree" in classes):
+            self._depth += 1
+        elif self._depth >= 0 and ("rivet-line" in classes or (tag == "p" and "rivet-message" in classes)):
+            self._line = []
+        elif self._line is not None and tag == "span" and ("rivet-when" in classes or self._quiet):
+            self._quiet += 1
+        self._button = tag == "a" and "button" in classes
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "ul" and self._depth >= 0:
+            self._depth -= 1
+        elif tag == "span" and self._quiet:
+            self._quiet -= 1
+        elif self._line is not None and tag in ("div", "summary", "p"):
+            self.tree.append("  " * self._depth + "  ".join(self._line))
+            self._line = None
+
+    def handle_data(self, data: str) -> None:
+        self.text += data + " "
+        if self._line is not None and not self._quiet and data.strip():
+            self._line.append(data.strip())
+        if self._button and data.strip():
+            self.buttons.append(data.strip())
+            self._button = False
