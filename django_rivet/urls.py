@@ -1,3 +1,19 @@
-"""``include("django_rivet.urls")``."""
+"""``include("django_rivet.urls")``: the actors over HTTP."""
 
-urlpatterns: list[object] = []
+from django.urls import path
+
+from django_rivet.api import views
+
+app_name = "django_rivet"
+
+urlpatterns = [
+    path("actors/", views.TypesView.as_view(), name="types"),
+    path("actors/<str:type>/", views.ActorsView.as_view(), name="actors"),
+    path("actors/<str:type>/<str:key>/", views.ActorView.as_view(), name="actor"),
+    path("actors/<str:type>/<str:key>/actions/<str:action>/", views.ActionView.as_view(), name="action"),
+    path("actors/<str:type>/<str:key>/queues/", views.QueuesView.as_view(), name="queues"),
+    path("actors/<str:type>/<str:key>/queues/<str:queue>/", views.QueueView.as_view(), name="queue"),
+    path("actors/<str:type>/<str:key>/history/", views.ActorHistoryView.as_view(), name="history"),
+    path("actors/<str:type>/<str:key>/recover/", views.RecoverView.as_view(), name="recover"),
+    path("actors/<str:type>/<str:key>/cancel/", views.CancelView.as_view(), name="cancel"),
+]

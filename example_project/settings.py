@@ -98,7 +98,7 @@ DATABASES = {"default": database}
 
 # --- Celery ------------------------------------------------------------------------------
 
-CELERY_BROKER_URL = REDIS_URL or "memory://"
+CELERY_BROKER_URL = REDIS_URL or "memory://localhost/"
 # The database says what is due and holds every result; a message is only a hint.
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False
@@ -126,7 +126,14 @@ CHANNEL_LAYERS: dict[str, dict[str, Any]] = {
 # --- The rest ----------------------------------------------------------------------------
 
 REST_FRAMEWORK = {"DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"}
-SPECTACULAR_SETTINGS = {"TITLE": "The example shop", "VERSION": "0.1.0"}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "The example shop",
+    "VERSION": "0.1.0",
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "django_rivet.api.openapi_types.add_actor_types",
+    ],
+}
 
 RIVET: dict[str, Any] = {}
 

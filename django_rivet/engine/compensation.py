@@ -13,7 +13,6 @@ from django_rivet.engine.entries import Compensation, Entry, UndoStatus
 from django_rivet.engine.events import RollbackFailed
 from django_rivet.engine.exceptions import (
     CriticalError,
-    RetryAfter,
     RollbackError,
     StepInterruptedError,
     StepTimeoutError,
@@ -21,7 +20,7 @@ from django_rivet.engine.exceptions import (
 )
 from django_rivet.engine.failures import describe
 from django_rivet.engine.options import StepOptions
-from django_rivet.engine.retry import backoff
+from django_rivet.engine.retry import asked_delay, backoff
 from django_rivet.engine.undo import Scope
 
 
@@ -110,17 +109,15 @@ def failed(
     given_up = hopeless or compensation.attempts > compensation.max_retries
     due_at = None
     if not given_up:
-        delay = (
-            max(0.0, error.seconds)
-            if isinstance(error, RetryAfter)
-            else backoff(
+        delay = asked_delay(error)
+        if delay is None:
+            delay = backoff(
                 compensation.attempts,
                 compensation.backoff_base,
                 compensation.backoff_max,
                 compensation.jitter,
                 chance,
             )
-        )
         due_at = later(now, delay, f"the retry of the rollback of {compensation.name!r}")
     info = describe(error)
     record = replace(

@@ -55,7 +55,7 @@ class Context(Scoped):
         After a crash an atomic body has left nothing and runs again; one with ``atomic=False`` may have left its
         effect, and runs again under the same ``idempotency_key``.
         """
-        value: T = perform(self, name, Body(fn, args, kwargs or {}), options)
+        value: T = perform(self, name, Body(fn, args, kwargs if kwargs is not None else {}), options)
         return value
 
     @verb
@@ -74,7 +74,7 @@ class Context(Scoped):
         """
         _check_catch(name, catch, tuple(FailureKind))
         try:
-            return Result(True, perform(self, name, Body(fn, args, kwargs or {}), options))
+            return Result(True, perform(self, name, Body(fn, args, kwargs if kwargs is not None else {}), options))
         except Exception as error:
             origin = origin_of(error)
             if origin is None or origin.source != "step" or origin.failure.kind not in catch:
@@ -106,6 +106,7 @@ class Context(Scoped):
         with self.inside(block.label):
             try:
                 value = fn(block)
+                self.walk.refuse_unwinding()
                 block.close_left_loop()
             except WorkflowUsageError:
                 raise
@@ -176,13 +177,14 @@ class Context(Scoped):
     def sleep(self, name: str, duration: Duration) -> None:
         """Wait that many seconds, or a ``timedelta``, from the first encounter on. Zero or less: not at all."""
         what = f"the duration of sleep {name!r}"
-        now = self.walk.host.now()
-        self._sleep(name, later(now, seconds(duration, what), what))
+        length = seconds(duration, what)
+        self._sleep(name, lambda now: later(now, length, what))
 
     @verb
     def sleep_until(self, name: str, when: datetime) -> None:
         """Wait until an aware datetime; the one of the first encounter holds."""
-        self._sleep(name, point_in_time(when, f"the time of sleep {name!r}"))
+        due_at = point_in_time(when, f"the time of sleep {name!r}")
+        self._sleep(name, lambda now: due_at)
 
     # Recorded values -------------------------------------------------------------------------
 
@@ -244,6 +246,7 @@ class Context(Scoped):
             with self.inside(block.label):
                 try:
                     value = fn(block)
+                    self.walk.refuse_unwinding()
                     block.close_left_loop()
                     output = codec.encode(value)
                 except WorkflowUsageError:
@@ -275,7 +278,7 @@ class Context(Scoped):
     def _block_ended(self, entry: Entry, status: EntryStatus, output: str) -> Entry:
         return self.note(replace(entry, status=status, output=output, ended_at=self.walk.host.now()))
 
-    def _sleep(self, name: str, due_at: datetime) -> None:
+    def _sleep(self, name: str, due_at: Callable[[datetime], datetime]) -> None:
         _, entry = self.enter(name, Kind.SLEEP)
         while True:
             match sleep.decide(entry, due_at, self.walk.host.now()):

@@ -31,10 +31,13 @@ class FailedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """It failed for good: raise this error; ``failed`` is to be recorded first where it failed just now."""
+    """It failed for good: raise this error."""
 
     error: Exception
     failed: FailedAttempt | None = None
+    """To be recorded, and told to the hook, first: it failed just now."""
+    record: Entry | None = None
+    """To be noted first: it failed before, and now it is known to be for good."""
 
 
 @dataclass(frozen=True, slots=True)

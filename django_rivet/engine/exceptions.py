@@ -6,6 +6,7 @@ Every error has a ``code``: the same word in HTTP answers, WebSocket frames and 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 
@@ -31,12 +32,15 @@ class RollbackError(RivetError):
 
 
 class RetryAfter(RivetError):  # noqa: N818 - the HTTP header's name, and the contract's
-    """Raise it in a step's body: try again after ``seconds`` at the earliest; it counts as a failed attempt."""
+    """Raise it in a step's body: try again after ``seconds`` (or a ``timedelta``); it counts as a failed attempt.
+
+    A delay that makes no sense (negative, not finite, centuries long) is replaced by the step's own backoff.
+    """
 
     code = "retry_after"
 
-    def __init__(self, seconds: float, message: str = "") -> None:
-        self.seconds = float(seconds)
+    def __init__(self, seconds: float | timedelta, message: str = "") -> None:
+        self.seconds = seconds.total_seconds() if isinstance(seconds, timedelta) else float(seconds)
         super().__init__(message or f"retry after {self.seconds:g} s")
 
 

@@ -63,6 +63,8 @@ class History:
         self._recorded_names = {scope: dict(names) for scope, names in self._names.items()}
         self.is_replaying = bool(self.entries)
         """Until the pass meets the first thing that is not over."""
+        self._unrecorded: set[str] = set()
+        """Blocks that hold nothing recorded."""
         self._notes: dict[str, Entry] = {}
         self._pruned: list[str] = []
         self._taken: list[ReceivedMessage] = []
@@ -87,11 +89,21 @@ class History:
                 f"{path!r} is recorded as a {recorded_as} and the code now asks for a {kind or 'block'}: "
                 "give the new one another name, or put the old code back"
             )
-        if recorded_as is None:
-            self.refuse_unvisited(scope, f"the new {kind or 'block'} {name!r} stands before them")
+        if recorded_as is None and kind is None:
+            # A block leaves no record of its own; what is new in it is new in the scope around it.
+            self._unrecorded.add(path)
+        elif recorded_as is None:
+            self.refuse_new(scope, f"the new {kind} {name!r} stands before them")
         is_over = (entry is None and kind is None) or (entry is not None and entry.status in _REPLAYED)
         self.is_replaying = self.is_replaying and is_over
         return entry
+
+    def refuse_new(self, scope: str, reason: str) -> None:
+        """Raise ``HistoryDivergedError`` where something new may not happen in this scope."""
+        self.refuse_unvisited(scope, reason)
+        while scope in self._unrecorded:
+            scope = parent(scope)
+            self.refuse_unvisited(scope, reason)
 
     def refuse_unvisited(self, scope: str, reason: str) -> None:
         """Raise ``HistoryDivergedError`` where recorded entries of this scope were not reached.
@@ -106,9 +118,6 @@ class History:
                 f"the recorded entries {names} {where} were not reached, but {reason}: "
                 "the code no longer fits the history; put the old code back, or keep new entries behind recorded ones"
             )
-
-    def has_recorded(self, scope: str) -> bool:
-        return bool(self._names.get(scope))
 
     def children(self, scope: str) -> Iterable[str]:
         """Names recorded or noted directly below ``scope``."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from django_rivet.engine.durations import Duration, seconds
 from django_rivet.engine.exceptions import InvalidStepError
+from django_rivet.engine.retry import LONGEST_SECONDS
 
 RetryIf = type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool] | None
 
@@ -70,22 +71,35 @@ def step_options(step: str, given: Mapping[str, Any], defaults: Mapping[str, Any
 
 
 def _check(step: str, options: StepOptions) -> None:
+    def refuse(name: str, rule: str) -> InvalidStepError:
+        return InvalidStepError(f"step {step!r}: {name} must be {rule}, not {getattr(options, name)!r}")
+
+    for name in ("retry_on_timeout", "ephemeral", "atomic", "at_most_once"):
+        if type(getattr(options, name)) is not bool:
+            raise refuse(name, "True or False")
     for name in ("max_retries", "rollback_max_retries"):
         count = getattr(options, name)
-        if count is not None and (type(count) is not int or count < 0):
-            raise InvalidStepError(f"step {step!r}: {name} must be a whole number from 0, not {count!r}")
+        is_left = count is None and name.startswith("rollback_")
+        if not is_left and (type(count) is not int or count < 0):
+            raise refuse(name, "a whole number from 0")
     for name in ("retry_backoff_base", "retry_backoff_max", "rollback_backoff_base", "rollback_backoff_max"):
-        value = getattr(options, name)
-        if value is not None:
-            seconds(value, f"step {step!r}: {name}", minimum=0)
+        if getattr(options, name) is not None or not name.startswith("rollback_"):
+            seconds(getattr(options, name), f"step {step!r}: {name}", minimum=0, maximum=LONGEST_SECONDS)
     for name in ("timeout", "rollback_timeout"):
-        value = getattr(options, name)
-        if value is not None:
-            seconds(value, f"step {step!r}: {name}")
-    seconds(options.retry_jitter, f"step {step!r}: retry_jitter", minimum=0)
+        if getattr(options, name) is not None or not name.startswith("rollback_"):
+            seconds(getattr(options, name), f"step {step!r}: {name}", maximum=LONGEST_SECONDS)
+    seconds(options.retry_jitter, f"step {step!r}: retry_jitter", minimum=0, maximum=LONGEST_SECONDS)
     if options.rollback_when not in ("completed", "attempted"):
-        raise InvalidStepError(
-            f"step {step!r}: rollback_when must be 'completed' or 'attempted', not {options.rollback_when!r}"
-        )
-    if options.retry_if is not None and not callable(options.retry_if) and not isinstance(options.retry_if, tuple):
-        raise InvalidStepError(f"step {step!r}: retry_if must be exception classes or a predicate")
+        raise refuse("rollback_when", "'completed' or 'attempted'")
+    if options.rollback_atomic not in (None, True, False):
+        raise refuse("rollback_atomic", "True, False or None")
+    if not _is_retry_if(options.retry_if):
+        raise refuse("retry_if", "an exception class, a tuple of them, or a predicate")
+
+
+def _is_retry_if(value: object) -> bool:
+    if isinstance(value, type):
+        return issubclass(value, BaseException)
+    if isinstance(value, tuple):
+        return all(isinstance(each, type) and issubclass(each, BaseException) for each in value)
+    return value is None or callable(value)

@@ -57,6 +57,9 @@ class Host(Protocol):
     def pause_until(self, due: datetime) -> bool:
         """Wait in memory where that is short enough; False where the actor should wait in the database."""
 
+    def rolls_back(self, is_under_way: bool) -> None:
+        """Told when a block begins, and ends, to be undone: a cancellation does not stop that."""
+
     def write(self) -> None:
         """Commit all notes now. Nothing that the workflow has read may be handed to the outside before."""
 

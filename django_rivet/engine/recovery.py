@@ -33,18 +33,18 @@ def after_failure(entries: Mapping[str, Entry], undone: Iterable[Compensation], 
             put_back[path] = _fresh(entry, EntryStatus.PENDING, entry.run)
     for compensation in undone:
         entry = entries.get(compensation.path)
-        if entry is None or entry.run != compensation.run:
+        if entry is None or entry.run != compensation.run or _is_in_failed_block(entries, entry.path):
             continue
         # A step that failed, and was undone since its outcome was unknown, begins a new run as well.
         status = put_back[entry.path].status if entry.path in put_back else EntryStatus.PLACEHOLDER
         put_back[entry.path] = _fresh(entry, status, entry.run + 1)
     if not put_back:
         return Recovery(replaced=tuple(_reopened(entries)))
-    removed = _opened_again(entries, put_back)
+    again, removed = _opened_again(entries, put_back)
     oldest = min(entries[path].seq for path in put_back)
     unbound = [e.path for e in entries.values() if e.seq > oldest and e.path not in put_back and e.path not in removed]
     reopened = [e for e in _reopened(entries, put_back) if e.path not in removed]
-    return Recovery((*put_back.values(), *reopened), tuple(removed), tuple(unbound))
+    return Recovery((*put_back.values(), *again, *reopened), tuple(removed), tuple(unbound))
 
 
 # Below: how it is done ---------------------------------------------------------------------------
@@ -66,10 +66,10 @@ def _fresh(entry: Entry, status: EntryStatus, run: int) -> Entry:
     )
 
 
-def _opened_again(entries: Mapping[str, Entry], put_back: Mapping[str, Entry]) -> list[str]:
-    """Records that say that something around an entry put back is over.
+def _opened_again(entries: Mapping[str, Entry], put_back: Mapping[str, Entry]) -> tuple[list[Entry], list[str]]:
+    """Records around an entry put back that say that something is over: replaced, and removed.
 
-    A loop begins again at its first iteration with such an entry, so the ends of that one and of all later ones go.
+    A loop begins again at its first iteration with such an entry; the ends of all later ones go.
     """
     removed = []
     first: dict[str, int] = {}
@@ -81,12 +81,12 @@ def _opened_again(entries: Mapping[str, Entry], put_back: Mapping[str, Entry]) -
                 first[loop] = min(first.get(loop, number), number)
             elif around in entries and entries[around].kind is Kind.BLOCK:
                 removed.append(around)
-    removed += [
-        e.path
-        for e in entries.values()
-        if e.kind is Kind.ITERATION and parent(e.path) in first and int(e.name) >= first[parent(e.path)]
+    ends = [e for e in entries.values() if e.kind is Kind.ITERATION and parent(e.path) in first]
+    again = [
+        replace(e, status=EntryStatus.PENDING, ended_at=None) for e in ends if int(e.name) == first[parent(e.path)]
     ]
-    return list(dict.fromkeys(removed))
+    removed += [e.path for e in ends if int(e.name) > first[parent(e.path)]]
+    return again, list(dict.fromkeys(removed))
 
 
 def _reopened(entries: Mapping[str, Entry], put_back: Mapping[str, Entry] | None = None) -> list[Entry]:
@@ -98,6 +98,14 @@ def _reopened(entries: Mapping[str, Entry], put_back: Mapping[str, Entry] | None
         and (e.status is EntryStatus.FAILED or any(is_under(p, e.path) for p in put_back or ()))
         and e.status is not EntryStatus.RUNNING
     ]
+
+
+def _is_in_failed_block(entries: Mapping[str, Entry], path: str) -> bool:
+    """What such a block did was undone when it failed, and its outcome was given to the workflow."""
+    return any(
+        around in entries and entries[around].kind is Kind.BLOCK and entries[around].status is EntryStatus.FAILED
+        for around in _around(path)
+    )
 
 
 def _around(path: str) -> list[str]:

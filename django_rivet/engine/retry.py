@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from django_rivet.engine.exceptions import RetryAfter
+
+LONGEST_SECONDS = 36_525 * 86_400.0
+"""A hundred years: no delay is longer."""
+
+
+def asked_delay(error: BaseException) -> float | None:
+    """The delay that a body asked for by ``RetryAfter``; None where it did not, or not for one that makes sense."""
+    if isinstance(error, RetryAfter) and 0 <= error.seconds <= LONGEST_SECONDS:
+        return error.seconds
+    return None
+
 
 def backoff(attempt: int, base: float, maximum: float, jitter: float, chance: float) -> float:
     """Seconds to wait after failed attempt ``attempt`` (from 1): ``min(maximum, base * 2**attempt)`` and a bit.

@@ -54,6 +54,15 @@ class Scoped:
         self.ended = True
 
     @contextmanager
+    def until_left(self) -> Iterator[None]:
+        """An exception ends the scope, though not well: its context cannot be used any more."""
+        try:
+            yield
+        except BaseException:
+            self.ended = True
+            raise
+
+    @contextmanager
     def inside(self, label: str) -> Iterator[None]:
         """While this is open, the scope takes no other entry."""
         self.open = label
@@ -78,8 +87,8 @@ class Scoped:
         self.walk.history.note(entry)
         return entry
 
-    def wait(self, until: datetime | None, queues: tuple[str, ...] | None, *, rolling_back: bool = False) -> None:
+    def wait(self, until: datetime | None, queues: tuple[str, ...] | None) -> None:
         """Return once ``until`` has come, where that is so near that waiting in memory is cheaper; else unwind."""
         if until is not None and queues is None and self.walk.host.pause_until(until):
             return
-        raise Waiting(until, queues, rolling_back)
+        raise Waiting(until, queues)

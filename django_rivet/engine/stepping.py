@@ -32,8 +32,7 @@ def perform(scoped: Scoped, name: str, body: Body, given: Mapping[str, Any]) -> 
     """The value of the step called ``name``: recorded, or of a body that runs now. Raises what the step fails with."""
     walk, host = scoped.walk, scoped.walk.host
     options = step_options(name, given, host.step_defaults)
-    if not callable(body.function):
-        raise InvalidStepError(f"step {name!r}: {body.function!r} cannot be called")
+    _check_body(name, body)
     register_undo = _undo_of(scoped, name, body, options)
     _, entry = scoped.enter(name, Kind.STEP)
     entry = replace(entry, atomic=options.atomic)
@@ -41,13 +40,17 @@ def perform(scoped: Scoped, name: str, body: Body, given: Mapping[str, Any]) -> 
         match verb.decide(entry, options, _circumstances(scoped)):
             case Replay(value):
                 return value
-            case Refuse(error, failed):
+            case Refuse(error, failed, record):
                 if failed is not None:
                     host.record_failure(replace(failed, entry=replace(failed.entry, seq=walk.history.next_seq())))
+                    walk.bodies_run += 1  # whoever died before died at this step, not at the next
+                if record is not None:
+                    scoped.note(record)
                 raise error
             case Wait(until):
                 scoped.wait(until, None)
             case Perform(begun):
+                walk.history.refuse_new(scoped.scope.path, f"the step {name!r} stands before them")
                 call = _call(scoped, begun, options, body, register_undo)
                 with scoped.inside(f"step {name!r}"):
                     walk.bodies_run += 1
@@ -60,6 +63,14 @@ def perform(scoped: Scoped, name: str, body: Body, given: Mapping[str, Any]) -> 
 # Below: how it is done ---------------------------------------------------------------------------
 
 RegisterUndo = Callable[[Entry, str], tuple[Compensation, ...]]
+
+
+def _check_body(name: str, body: Body) -> None:
+    if not callable(body.function):
+        raise InvalidStepError(f"step {name!r}: {body.function!r} cannot be called")
+    kwargs: object = body.kwargs
+    if not isinstance(kwargs, Mapping) or not all(isinstance(key, str) for key in kwargs):
+        raise InvalidStepError(f"step {name!r}: kwargs must be a dict with strings as keys, not {body.kwargs!r}")
 
 
 def _circumstances(scoped: Scoped) -> verb.Circumstances:

@@ -18,16 +18,10 @@ class Unwind(BaseException):
 class Waiting(Unwind):
     """Nothing to do before ``until``, or before a message arrives in one of ``queues``."""
 
-    def __init__(
-        self,
-        until: datetime | None = None,
-        queues: tuple[str, ...] | None = None,
-        rolling_back: bool = False,
-    ) -> None:
+    def __init__(self, until: datetime | None = None, queues: tuple[str, ...] | None = None) -> None:
         self.until = until
         self.queues = queues
         """None: no message is waited for; empty: any message will do."""
-        self.rolling_back = rolling_back
         super().__init__(until, queues)
 
 

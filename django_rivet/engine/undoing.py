@@ -5,7 +5,7 @@ from __future__ import annotations
 from django_rivet.engine.compensation import AllUndone, RunHandler, Stopped, next_undo
 from django_rivet.engine.decision import Wait
 from django_rivet.engine.scoped import Scoped
-from django_rivet.engine.suspend import HandedOver, RollbackStopped
+from django_rivet.engine.suspend import RollbackStopped
 from django_rivet.engine.undo import owed_under
 
 
@@ -15,18 +15,18 @@ def undo_all(scoped: Scoped, path: str, cause: Exception) -> None:
     A cancellation does not stop it; giving the actor away does not harm it.
     """
     walk, host = scoped.walk, scoped.walk.host
+    host.rolls_back(True)
     while True:
         match next_undo(owed_under(walk.history, path), host.now()):
             case RunHandler(compensation):
                 with scoped.inside(f"the rollback of {compensation.name!r}"):
                     host.run_handler(compensation, cause)
                     walk.bodies_run += 1
-                interruption = host.interruption()
-                if isinstance(interruption, HandedOver):
-                    raise interruption
+                walk.refuse_interruption()
             case Wait(until):
-                scoped.wait(until, None, rolling_back=True)
+                scoped.wait(until, None)
             case Stopped():
                 raise RollbackStopped
             case AllUndone():
+                host.rolls_back(False)
                 return

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from django.db import DatabaseError, InterfaceError, transaction
+from django.db import DatabaseError, Error, transaction
 
 from django_rivet.actors.actor import Actor
 from django_rivet.actors.exceptions import ActorBusyError
@@ -35,14 +37,23 @@ class BodyError(Exception):
         self.error = error
 
 
-def call_body(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], step: CurrentStep, limit: float
-) -> Any:
-    """The value of a step's body or a handler; ``StepTimeoutError`` after ``limit`` seconds."""
-    with running_body(step), time_limit(limit, f"step {step.name!r}"):
-        if inspect.iscoroutinefunction(function):
-            return async_to_sync(function)(*args, **kwargs)
-        return function(*args, **kwargs)
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The call of a step's body, or of a rollback handler."""
+
+    function: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    step: CurrentStep
+    limit: float
+    """Seconds; 0 or less: none."""
+
+    def run(self) -> Any:
+        """Its value; ``StepTimeoutError`` after ``limit`` seconds."""
+        with running_body(self.step), time_limit(self.limit, f"step {self.step.name!r}"):
+            if inspect.iscoroutinefunction(self.function):
+                return async_to_sync(self.function)(*self.args, **self.kwargs)
+            return self.function(*self.args, **self.kwargs)
 
 
 def tell_hook(actor: Actor[Any], event: ErrorEvent, turn: WritingTurn) -> None:
@@ -52,6 +63,8 @@ def tell_hook(actor: Actor[Any], event: ErrorEvent, turn: WritingTurn) -> None:
         return
     try:
         with turn_open(turn), turn.undone_on_error(), running_hook(), transaction.atomic(alias()):
+            if inspect.iscoroutinefunction(workflow.on_error):
+                turn.get_state()
             with time_limit(HOOK_SECONDS, "the error hook"):
                 finished(workflow.on_error(actor, event))
             turn.check()
@@ -60,14 +73,19 @@ def tell_hook(actor: Actor[Any], event: ErrorEvent, turn: WritingTurn) -> None:
 
 
 @contextmanager
-def errors_of_the_body() -> Iterator[None]:
-    """Errors of a body are its own; those of the engine around it are not, and usage errors are nobody's."""
+def errors_of_the_body(*, is_handler: bool = False) -> Iterator[None]:
+    """Errors of a body are its own; those of the engine around it are not.
+
+    Usage errors of a step are the workflow's; a handler has no workflow around it that could fail by them.
+    """
     try:
         yield
-    except WorkflowUsageError:
-        raise
-    except Exception as error:
-        if isinstance(error, (InterfaceError, DatabaseError)) and is_connection_lost():
+    except WorkflowUsageError as error:
+        if not is_handler:
+            raise
+        raise BodyError(error) from None
+    except (Exception, asyncio.CancelledError) as error:
+        if isinstance(error, Error) and is_connection_lost():
             raise Broken from error
         raise BodyError(error) from None
 
@@ -77,7 +95,7 @@ def errors_of_the_database() -> Iterator[None]:
     """The database failed the engine: no step is to blame, and the workflow must not be able to catch it."""
     try:
         yield
-    except (DatabaseError, InterfaceError) as error:
+    except Error as error:
         raise Broken from error
 
 

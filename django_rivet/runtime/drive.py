@@ -130,11 +130,12 @@ class Drive:
 
     def _run(self) -> None:
         host = self.host
-        wants_rollback = host.request == "cancel_rollback"
+        wants_rollback = host.recorder.request == "cancel_rollback"
         workflow = self.actor.definition.workflow
+        is_undoing_block = self.claim.status == "rolling_back" and self.error is None
         if self.claim.status == "rolling_back" and (self.error is not None or wants_rollback):
             self._roll_back()
-        elif host.request == "cancel":
+        elif host.recorder.request == "cancel" and not is_undoing_block:
             self._release("cancelled")
         elif wants_rollback and not self.claim.takeovers:
             self._cancel_with_rollback()
@@ -147,7 +148,8 @@ class Drive:
         """``up_to_here``: execute nothing. A drive that was cut off may have ended scopes that are not on record as
         ended, and what they have settled must not be undone.
         """
-        self.host.status = "running"
+        # A block that is being undone is undone to its end before anything else.
+        self.host.rolls_back(self.claim.status == "rolling_back")
         self.host.replays_only = up_to_here
         outcome = runner.run(workflow, self.host, self.host.history)
         self.host.replays_only = False
@@ -174,11 +176,11 @@ class Drive:
         if not failed.is_reported:
             event = WorkflowFailed(workflow_id=self.actor.id, error=failed.error)
         if failed.compensates and owed_under(self.host.history, ROOT):
-            self.host.enter_rollback(dump_run_error(self.error), event)
+            self.host.recorder.enter_rollback(dump_run_error(self.error), event)
             self._roll_back()
         else:
-            self._release("failed", event=event)
-            self._signal(signals.workflow_failed, error=failed.error)
+            # A cancellation that waited for the code to come to where it stands has come to its end.
+            self._end("cancelled" if self.host.recorder.request == "cancel_rollback" else "failed", event)
 
     def _diverge(self, error: ErrorInfo) -> None:
         before = self.diverged
@@ -189,7 +191,7 @@ class Drive:
         logger.error("%r diverged and is tried again in %d s: %s", self.actor, pause, error.message)
         # What this pass noted belongs to code that does not fit.
         self.host.history.confirm()
-        self.host.release(
+        self.host.recorder.release(
             Release(
                 "diverged",
                 due_at=self.host.now() + timedelta(seconds=pause),
@@ -202,10 +204,10 @@ class Drive:
 
     def _suspend(self, reason: Unwind) -> None:
         match reason:
-            case Waiting(until=until, queues=queues, rolling_back=rolling_back):
-                self._release("rolling_back" if rolling_back else "sleeping", due_at=until, queues=queues)
+            case Waiting(until=until, queues=queues):
+                self._release(self._asleep, due_at=until, queues=queues)
             case HandedOver():
-                self._release("sleeping", due_at=self.host.now(), progress=False)
+                self._release(self._asleep, due_at=self.host.now(), progress=False)
             case CancelRequested(rollback=True):
                 self._cancel_with_rollback()
             case CancelRequested():
@@ -214,39 +216,46 @@ class Drive:
                 given_up = next(c for c in owed_under(self.host.history, ROOT) if c.status is UndoStatus.FAILED)
                 assert given_up.error is not None
                 self.error = RunError(given_up.error, in_block=True)
-                self._release("rollback_failed")
-                self._signal(signals.workflow_failed, error=given_up.error)
+                self._end("rollback_failed")
             case _:
                 raise reason
 
+    @property
+    def _asleep(self) -> str:
+        return "rolling_back" if self.host.is_rolling_back else "sleeping"
+
     def _cancel_with_rollback(self) -> None:
         if owed_under(self.host.history, ROOT):
-            self.host.enter_rollback(None, None)
+            self.host.recorder.enter_rollback(None, None)
         self._roll_back()
 
     def _roll_back(self) -> None:
+        """All that is owed, newest first, from records."""
         host = self.host
-        cause: Exception = WorkflowCancelledError("the workflow was cancelled")
-        if self.error is not None:
-            cause = WorkflowFailedError(str(self.error.error), self.error.error)
         while True:
+            if isinstance(host.interruption(), HandedOver):
+                return self._release("rolling_back", due_at=host.now())
             match next_undo(owed_under(host.history, ROOT), host.now()):
                 case RunHandler(compensation):
-                    host.run_handler(compensation, cause)
-                    if isinstance(host.interruption(), HandedOver):
-                        return self._release("rolling_back", due_at=host.now())
+                    host.run_handler(compensation, self._cause())
                 case Wait(until):
                     assert until is not None
                     if not host.pause_until(until):
                         return self._release("rolling_back", due_at=until)
                 case Stopped():
-                    self._release("rollback_failed")
-                    return self._signal(signals.workflow_failed, error=self.error and self.error.error)
+                    return self._end("rollback_failed")
                 case AllUndone():
-                    if host.request:
-                        return self._release("cancelled")
-                    self._release("failed")
-                    return self._signal(signals.workflow_failed, error=self.error and self.error.error)
+                    return self._end("cancelled" if host.recorder.request else "failed")
+
+    def _cause(self) -> Exception:
+        if self.error is not None and self.host.recorder.request != "cancel_rollback":
+            return WorkflowFailedError(str(self.error.error), self.error.error)
+        return WorkflowCancelledError("the workflow was cancelled")
+
+    def _end(self, status: str, event: ErrorEvent | None = None) -> None:
+        self._release(status, event=event)
+        if status != "cancelled":
+            self._signal(signals.workflow_failed, error=self.error and self.error.error)
 
     def _release(
         self,
@@ -262,15 +271,16 @@ class Drive:
         error = None
         if self.error is not None and status in ("rolling_back", "rollback_failed", "failed"):
             error = dump_run_error(self.error)
-        self.host.release(
+        self.host.recorder.release(
             Release(
                 status,
                 due_at=due_at,
                 queues=queues,
                 output=output,
                 error=error,
-                keeps_request=waits,
-                due_on_request=waits,
+                # A cancellation that stands still with its rollback is not forgotten.
+                keeps_request=waits or status == "rollback_failed",
+                due_on_request=status == "sleeping",
                 progress=progress,
             ),
             event,
@@ -282,7 +292,7 @@ class Drive:
         try:
             self.host.history.confirm()
             self._release(
-                "rolling_back" if self.host.status == "rolling_back" else "sleeping",
+                self._asleep,
                 due_at=self.host.now() + timedelta(seconds=BROKEN_PAUSE),
                 progress=False,
             )
@@ -290,15 +300,20 @@ class Drive:
             logger.info("actor %s is tried again when its lease is over", self.actor.id)
 
     def _signal(self, signal: Any, **values: Any) -> None:
+        """Behind those of the failures that led to it."""
+        self._send_signals()
+        self._send(signal, **values)
+
+    def _send(self, signal: Any, **values: Any) -> None:
         signal.send_robust(type(self.actor), actor=handle_of(self.actor), **values)
 
     def _send_signals(self) -> None:
-        for event in self.host.after_commit:
+        told, self.host.recorder.told = self.host.recorder.told, []
+        for event in told:
             if isinstance(event, StepFailed):
-                self._signal(signals.step_failed, event=event)
+                self._send(signals.step_failed, event=event)
             elif isinstance(event, RollbackEvent):
-                self._signal(signals.rollback_failed, event=event)
-        self.host.after_commit.clear()
+                self._send(signals.rollback_failed, event=event)
 
 
 class DatabaseFailedError(Exception):

@@ -136,7 +136,9 @@ def _entry(row: EntryRow, undo: CompensationRow | None) -> HistoryEntry:
 
 def _output(row: EntryRow) -> Any:
     try:
-        return codec.decode(row.output) if row.output is not None else None
+        output = codec.decode(row.output) if row.output is not None else None
+        # Loops and iterations record what they began with first, and what came of them last.
+        return output[-1] if row.kind in ("loop", "iteration") and output else output
     except ValueError:
         return row.output  # whatever an older or damaged record holds: reading history never fails
 

@@ -40,15 +40,18 @@ def cancel(actor_id: uuid.UUID, *, rollback: bool) -> Verdict:
     now = database_now()
     if run.status in (Status.COMPLETED, Status.CANCELLED):
         return Verdict(False)
+    # A rollback that was asked for is not taken back by a plain cancellation.
+    rollback = rollback or run.request == Request.CANCEL_ROLLBACK
     wanted = Request.CANCEL_ROLLBACK if rollback else Request.CANCEL
     if _is_driven(run, now):
-        # A rollback that was asked for is not taken back by a plain cancellation.
-        if run.request != Request.CANCEL_ROLLBACK:
-            _update(run, request=wanted)
+        _update(run, request=wanted)
         return Verdict(True)
-    is_rolling_back = run.status == Status.ROLLING_BACK
+    if run.status == Status.ROLLING_BACK:
+        # It goes on when it would have gone on, and then ends as cancelled.
+        _update(run, request=wanted)
+        return Verdict(True)
     owes_nothing_new = run.status in (Status.PENDING, Status.FAILED)
-    if is_rolling_back or (rollback and not owes_nothing_new):
+    if rollback and not owes_nothing_new:
         if run.status == Status.ROLLBACK_FAILED:
             _try_handlers_again(run)
             _update(run, status=Status.ROLLING_BACK)

@@ -80,10 +80,7 @@ UPSERT_COMPENSATIONS = f"""
 
 DELETE_ENTRIES = "DELETE FROM django_rivet_entry WHERE actor_id = %s AND retired IS NULL AND path IN ({paths})"
 
-DELETE_COMPENSATIONS = (
-    "DELETE FROM django_rivet_compensation "
-    "WHERE actor_id = %s AND status NOT IN ('owed', 'failed') AND path IN ({paths})"
-)
+DELETE_COMPENSATIONS = "DELETE FROM django_rivet_compensation WHERE actor_id = %s AND path IN ({paths})"
 
 PEEK = """
     SELECT id, queue, body, created_at FROM django_rivet_message

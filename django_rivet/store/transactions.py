@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 
 from django.db import transaction
@@ -34,7 +34,21 @@ class Begun:
         self.wrote_nothing = False
         """Set where the commit will change nothing: then nobody is told of it."""
         self._connection = connection
+        self._hooks_before = len(connection.run_on_commit)
         self._owes_begin = False
+
+    @property
+    def changed_nothing(self) -> bool:
+        """No statement was sent, and nothing waits for the commit."""
+        return not self.statements and len(self._connection.run_on_commit) == self._hooks_before
+
+    def end(self) -> None:
+        """The transaction is about to be committed; what comes after it begins as usual."""
+        self._owes_begin = False
+
+    def make_hooks_robust(self) -> None:
+        hooks = self._connection.run_on_commit
+        hooks[self._hooks_before :] = [(*entry[:2], True) for entry in hooks[self._hooks_before :]]  # type: ignore[misc]  # the stubs forget that hooks can be robust
 
     def put_off(self) -> None:
         self._owes_begin = True
@@ -65,12 +79,15 @@ def engine_transaction(*, observed: bool = True) -> Iterator[Begun]:
     """
     conn = connection()
     begun = Begun(conn)
-    hooks_before = len(conn.run_on_commit)
-    with conn.execute_wrapper(begun), _begin_late(conn, begun), transaction.atomic(alias()):
+    with ExitStack() as stack:
+        stack.enter_context(conn.execute_wrapper(begun))
+        with _putting_off(conn, begun):
+            stack.enter_context(transaction.atomic(alias()))
         begun.statements = 0  # a savepoint of our own is none of the body's
         yield begun
+        begun.end()
         if observed:
-            conn.run_on_commit[hooks_before:] = [(*entry[:2], True) for entry in conn.run_on_commit[hooks_before:]]  # type: ignore[misc]  # the stubs forget that hooks can be robust
+            begun.make_hooks_robust()
             for observer in [] if begun.wrote_nothing else observers:
                 observer.before()
     for observer in observers if observed and not begun.wrote_nothing else ():
@@ -91,11 +108,11 @@ def engine_statement() -> Iterator[Begun]:
 
 
 @contextmanager
-def _begin_late(conn: BaseDatabaseWrapper, begun: Begun) -> Iterator[None]:
+def _putting_off(conn: BaseDatabaseWrapper, begun: Begun) -> Iterator[None]:
+    """Django has no hook for this: the method that sends BEGIN is shadowed while the transaction is entered."""
     if conn.vendor != "sqlite" or conn.in_atomic_block:
         yield
         return
-    # Django has no hook for this: shadow the method that sends BEGIN, on this connection only.
     conn._start_transaction_under_autocommit = begun.put_off  # type: ignore[attr-defined]
     try:
         yield

@@ -50,13 +50,14 @@ class Loop(Generic[TurnT]):
                 raise InvalidStepError(f"loop {name!r}: {option} must be a whole number from 1, not {number!r}")
         self.around = around
         self._make_turn = make_turn
+        self._begins_with: Any = None
         self.interval = history_prune_interval
         self.size = history_size if history_size is not None else history_prune_interval
         self.path, self.entry = around.enter(name, Kind.LOOP)
         if self.entry.seq == 0:
             started = around.walk.host.now()
             self.entry = around.note(
-                replace(self.entry, status=EntryStatus.RUNNING, output=codec.encode(state), started_at=started)
+                replace(self.entry, status=EntryStatus.RUNNING, output=codec.encode([state]), started_at=started)
             )
         self.label = f"loop {name!r}"
 
@@ -67,19 +68,37 @@ class Loop(Generic[TurnT]):
         return self.entry.status is EntryStatus.COMPLETED
 
     @property
+    def initial_state(self) -> Any:
+        """What the record holds first; the value of a loop that is over stands behind it."""
+        return codec.decode(self.entry.output or "[null]")[0]
+
+    @property
+    def value(self) -> Any:
+        return codec.decode(self.entry.output or "[null, null]")[1]
+
+    @property
     def is_stateful(self) -> bool:
-        return self.entry.output not in (None, "null")
+        return self.initial_state is not None
 
     def position(self) -> int:
-        """The first iteration whose end is not on record."""
-        return max((int(n) + 1 for n in self._history.children(self.path) if self._has_ended(n)), default=0)
+        """The first iteration that was opened again, else the first whose end is not on record."""
+        records = {int(n): self._record_of(int(n)) for n in self._history.children(self.path)}
+        again = [n for n, record in records.items() if record and record.status is not EntryStatus.COMPLETED]
+        if again:
+            return min(again)
+        return max((n + 1 for n, record in records.items() if record), default=0)
 
     def turn(self, iteration: int) -> TurnT:
         """The context of an iteration; its state is a copy, so that a replay starts from what was recorded."""
-        before = self._history.entries.get(child(self.path, str(iteration - 1)))
-        recorded = before.output if before is not None else self.entry.output
+        own, before = self._record_of(iteration), self._record_of(iteration - 1)
+        state = self.initial_state
+        if own is not None:
+            state = _states(own)[0]
+        elif before is not None:
+            state = _states(before)[1]
+        self._begins_with = codec.copy(state)
         path, label = child(self.path, str(iteration)), f"iteration {iteration} of {self.label}"
-        return self._make_turn(path, label, iteration, codec.decode(recorded or "null"))
+        return self._make_turn(path, label, iteration, state)
 
     def end(self, turn: TurnT, state: Any) -> None:
         """An iteration ended well: record that, and forget what is too old."""
@@ -92,7 +111,7 @@ class Loop(Generic[TurnT]):
                 Kind.ITERATION,
                 EntryStatus.COMPLETED,
                 0,
-                output=codec.encode(state),
+                output=codec.encode([self._begins_with, state]),
                 ended_at=host.now(),
             )
         )
@@ -100,26 +119,40 @@ class Loop(Generic[TurnT]):
         if done % self.interval == 0:
             self._prune(done - self.size)
 
-    def complete(self, last: int, output: str | None) -> None:
-        """The loop is over: ``last`` is the iteration that ended it."""
+    def leave(self, turn: TurnT, iteration: int) -> None:
+        """The ``for`` was left in this iteration, which stays open.
+
+        The initial state stays on record: a replay enters the iteration again.
+        """
+        turn.close_left_loop()
+        self._complete(None)
+        # The end of the iteration before says where the loop stands, and with which state.
+        self._prune(min(iteration + 1 - self.size, iteration - 1))
+
+    def break_off(self, turn: TurnT, value: Any) -> None:
+        """The function returned ``Break``: its iteration ended well, and with it the loop."""
+        turn.finish()
+        self._complete(value)
+        self._prune(turn.iteration + 1 - self.size)
+
+    # Below: how it is done -------------------------------------------------------------------
+
+    def _complete(self, value: Any) -> None:
         if not self.is_completed:
             self.entry = replace(
                 self._history.entries[self.path],
                 status=EntryStatus.COMPLETED,
-                output=output,
+                output=codec.encode([self.initial_state, value]),
                 ended_at=self.around.walk.host.now(),
             )
             self.around.note(self.entry)
-        self._prune(last + 1 - self.size)
-
-    # Below: how it is done -------------------------------------------------------------------
 
     @property
     def _history(self) -> History:
         return self.around.walk.history
 
-    def _has_ended(self, name: str) -> bool:
-        return child(self.path, name) in self._history.entries
+    def _record_of(self, iteration: int) -> Entry | None:
+        return self._history.entries.get(child(self.path, str(iteration)))
 
     def _prune(self, below: int) -> None:
         """What an iteration owes keeps it whole: an operator must be able to see what will be undone."""
@@ -129,22 +162,28 @@ class Loop(Generic[TurnT]):
                 self._history.note_pruned(path)
 
 
+def _states(record: Entry) -> list[Any]:
+    """What the iteration began with, and what it handed on: it can begin again where all before it is forgotten."""
+    states: list[Any] = codec.decode(record.output or "[null, null]")
+    return states
+
+
 def iterate(loop: Loop[TurnT]) -> Generator[TurnT, None, None]:
     """The iterator form. Asking for the next turn ends an iteration well; leaving the ``for`` leaves it open."""
     iteration = loop.position()
     scope = loop.around
     while True:
-        turn = loop.turn(iteration)
-        scope.open = f"{loop.label}, iteration {iteration},"
+        with scope.walk.guarded(scope, interruptible=False):
+            turn = loop.turn(iteration)
+            scope.open = f"{loop.label}, iteration {iteration},"
         try:
             yield turn
         except GeneratorExit:
             turn.ended = True
-            # The initial state stays on record: a replay enters the last iteration again.
-            scope.loop_was_left(partial(loop.complete, iteration, loop.entry.output))
+            scope.loop_was_left(partial(loop.leave, turn, iteration))
             raise
-        scope.open = None
-        with scope.walk.guarded(scope, interruptible=False):
+        with scope.walk.guarded(turn, interruptible=False):
+            scope.open = None
             if loop.is_completed:
                 raise HistoryDivergedError(
                     f"{loop.label} is recorded as left in iteration {iteration}, but the code goes on with it"
@@ -157,19 +196,19 @@ def iterate(loop: Loop[TurnT]) -> Generator[TurnT, None, None]:
 def run(loop: Loop[TurnT], function: Callable[..., Any]) -> Any:
     """The function form."""
     if loop.is_completed:
-        return codec.decode(loop.entry.output or "null")
+        return loop.value
     wants_state = _takes_two(function)
     scope = loop.around
     iteration = loop.position()
     while True:
         turn = loop.turn(iteration)
-        with scope.inside(f"{loop.label}, iteration {iteration},"):
+        with scope.inside(f"{loop.label}, iteration {iteration},"), turn.until_left():
             outcome = function(turn, turn.state) if wants_state else function(turn)
+            scope.walk.refuse_unwinding()
         if isinstance(outcome, Break):
-            output = codec.encode(outcome.value)
-            turn.finish()
-            loop.complete(iteration, output)
-            return codec.decode(output)
+            value = codec.copy(outcome.value)
+            loop.break_off(turn, value)
+            return value
         loop.end(turn, _next_state(loop, outcome))
         scope.walk.refuse_interruption()
         iteration += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -21,7 +22,7 @@ from django_rivet.engine.exceptions import (
 )
 from django_rivet.engine.failures import describe, step_error
 from django_rivet.engine.options import RetryIf, StepOptions
-from django_rivet.engine.retry import backoff
+from django_rivet.engine.retry import asked_delay, backoff
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,9 @@ def decide(entry: Entry, options: StepOptions, around: Circumstances) -> Decisio
         return Refuse(step_error(entry))
     if entry.status is EntryStatus.RETRYING:
         if entry.charged > options.max_retries:
-            return Refuse(step_error(replace(entry, failure_kind=FailureKind.EXHAUSTED)))
+            # The limit was lowered meanwhile: nothing runs, and nothing is told twice.
+            last = replace(entry, status=EntryStatus.FAILED, failure_kind=FailureKind.EXHAUSTED, due_at=None)
+            return Refuse(step_error(last), record=last)
         if entry.due_at is not None and entry.due_at > around.now:
             return Wait(entry.due_at)
     began_before = entry.status is EntryStatus.RUNNING
@@ -121,6 +124,8 @@ def failed(
     return FailedAttempt(record, _event(record, options, delay, workflow_id))
 
 
+logger = logging.getLogger("django_rivet.workflow")
+
 # Below: how it is done ---------------------------------------------------------------------------
 
 
@@ -156,12 +161,17 @@ def _is_retried(error: BaseException, retry_if: RetryIf) -> bool:
         return True
     if isinstance(retry_if, (type, tuple)):
         return isinstance(error, retry_if)
-    return bool(retry_if(error))
+    try:
+        return bool(retry_if(error))
+    except Exception:
+        logger.exception("the retry_if of a step raised; the step is not retried")
+        return False
 
 
 def _delay(entry: Entry, error: BaseException, options: StepOptions, chance: float) -> float:
-    if isinstance(error, RetryAfter):
-        return max(0.0, error.seconds)
+    asked = asked_delay(error)
+    if asked is not None:
+        return asked
     return backoff(
         entry.charged,
         seconds(options.retry_backoff_base, "retry_backoff_base"),

@@ -1,0 +1,1 @@
+"""The engine's behaviour, case by case: each test bears the ID of its case."""
