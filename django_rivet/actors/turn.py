@@ -41,6 +41,11 @@ def turn_of(actor_id: str) -> Turn | None:
     return _open_turns.get().get(actor_id)
 
 
+def open_turns() -> list[Turn]:
+    """All turns that are open in this thread or task, the outermost first."""
+    return list(_open_turns.get().values())
+
+
 @contextmanager
 def turn_open(turn: Turn) -> Iterator[None]:
     """Lends ``turn`` to its actor. Inside, a second turn of the same actor hides the first."""

@@ -262,6 +262,7 @@ class Context(Scoped):
         failure = blocks.load_failure(entry.output or "{}")
         undo_all(self, path, WorkflowFailedError(str(failure.error), failure.error))
         self._block_ended(entry, EntryStatus.FAILED, entry.output or "{}")
+        self.walk.refuse_interruption()
         return Result(False, failure=failure)
 
     def _block_failed(self, entry: Entry, failure: Failure) -> Entry:

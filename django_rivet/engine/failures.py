@@ -143,6 +143,12 @@ def _metadata(error: BaseException) -> dict[str, object]:
     return {
         _text(name): _text(value)[:MAX_MESSAGE] if isinstance(value, str) else value
         for name, value in attributes.items()
-        if not name.startswith("_")
-        and (type(value) in (str, bool, int, type(None)) or (type(value) is float and math.isfinite(value)))
+        if not name.startswith("_") and _is_simple(value)
     }
+
+
+def _is_simple(value: object) -> bool:
+    if type(value) is float:
+        return math.isfinite(value)
+    # A number of thousands of digits cannot be stored, and nobody would read it.
+    return type(value) in (str, bool, type(None)) or (type(value) is int and abs(value) < 2**63)

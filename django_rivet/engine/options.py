@@ -50,6 +50,8 @@ class StepOptions:
         )
 
 
+MOST_RETRIES = 1_000_000
+
 OPTION_NAMES = tuple(f.name for f in fields(StepOptions))
 
 
@@ -80,8 +82,8 @@ def _check(step: str, options: StepOptions) -> None:
     for name in ("max_retries", "rollback_max_retries"):
         count = getattr(options, name)
         is_left = count is None and name.startswith("rollback_")
-        if not is_left and (type(count) is not int or count < 0):
-            raise refuse(name, "a whole number from 0")
+        if not is_left and (type(count) is not int or not 0 <= count <= MOST_RETRIES):
+            raise refuse(name, f"a whole number from 0 to {MOST_RETRIES}")
     for name in ("retry_backoff_base", "retry_backoff_max", "rollback_backoff_base", "rollback_backoff_max"):
         if getattr(options, name) is not None or not name.startswith("rollback_"):
             seconds(getattr(options, name), f"step {step!r}: {name}", minimum=0, maximum=LONGEST_SECONDS)

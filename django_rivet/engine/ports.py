@@ -36,11 +36,13 @@ class Host(Protocol):
 
     workflow_id: str
     actor: Any
-    takeovers: int
-    """Workers in a row that died while driving this actor without any progress, as of the claim."""
     max_takeovers: int
     max_output_bytes: int
     step_defaults: Mapping[str, Any]
+
+    @property
+    def takeovers(self) -> int:
+        """Workers in a row that died while driving this actor; 0 once this drive has got anywhere."""
 
     def now(self) -> datetime:
         """The database's clock; it never goes backwards within a drive."""

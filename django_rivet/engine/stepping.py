@@ -43,7 +43,6 @@ def perform(scoped: Scoped, name: str, body: Body, given: Mapping[str, Any]) -> 
             case Refuse(error, failed, record):
                 if failed is not None:
                     host.record_failure(replace(failed, entry=replace(failed.entry, seq=walk.history.next_seq())))
-                    walk.bodies_run += 1  # whoever died before died at this step, not at the next
                 if record is not None:
                     scoped.note(record)
                 raise error
@@ -53,7 +52,6 @@ def perform(scoped: Scoped, name: str, body: Body, given: Mapping[str, Any]) -> 
                 walk.history.refuse_new(scoped.scope.path, f"the step {name!r} stands before them")
                 call = _call(scoped, begun, options, body, register_undo)
                 with scoped.inside(f"step {name!r}"):
-                    walk.bodies_run += 1
                     original = host.run_step(call)
                 entry = walk.history.entries[begun.path]
                 if entry.status is EntryStatus.FAILED:
@@ -79,7 +77,6 @@ def _circumstances(scoped: Scoped) -> verb.Circumstances:
         now=host.now(),
         takeovers=host.takeovers,
         max_takeovers=host.max_takeovers,
-        cut_off=0 if scoped.walk.bodies_run else host.takeovers,
         workflow_id=host.workflow_id,
     )
 

@@ -21,7 +21,6 @@ def undo_all(scoped: Scoped, path: str, cause: Exception) -> None:
             case RunHandler(compensation):
                 with scoped.inside(f"the rollback of {compensation.name!r}"):
                     host.run_handler(compensation, cause)
-                    walk.bodies_run += 1
                 walk.refuse_interruption()
             case Wait(until):
                 scoped.wait(until, None)

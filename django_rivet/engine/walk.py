@@ -31,7 +31,6 @@ class Walk:
         self.host = host
         self.history = history
         self.unwinding: BaseException | None = None
-        self.bodies_run = 0
         self._thread = threading.get_ident()
 
     def stop(self, reason: BaseException) -> BaseException:

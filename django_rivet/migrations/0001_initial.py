@@ -197,6 +197,12 @@ class Migration(migrations.Migration):
                 ("holder", models.CharField(help_text="The worker that drives it.", max_length=200, null=True)),
                 ("lease_until", models.DateTimeField(null=True)),
                 (
+                    "cut_off",
+                    models.BooleanField(
+                        default=False, help_text="The last drive did not end by itself: what it had noted is lost."
+                    ),
+                ),
+                (
                     "takeovers",
                     models.PositiveIntegerField(default=0, help_text="Workers in a row that died without progress."),
                 ),

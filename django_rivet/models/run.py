@@ -40,6 +40,9 @@ class WorkflowRun(models.Model):
     )
     holder = models.CharField(max_length=200, null=True, help_text=_("The worker that drives it."))
     lease_until = models.DateTimeField(null=True)
+    cut_off = models.BooleanField(
+        default=False, help_text=_("The last drive did not end by itself: what it had noted is lost.")
+    )
     takeovers = models.PositiveIntegerField(default=0, help_text=_("Workers in a row that died without progress."))
 
     due_at = models.DateTimeField(_("due"), null=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -14,12 +15,14 @@ from django.db import OperationalError, transaction
 from django_rivet.actors.actor import Actor
 from django_rivet.actors.definition import ActionDefinition
 from django_rivet.actors.exceptions import ActorBusyError
-from django_rivet.actors.turn import turn_of, turn_open
+from django_rivet.actors.turn import open_turns, turn_of, turn_open
 from django_rivet.engine.current import refuse_in_workflow_code, running_hook
 from django_rivet.runtime.publisher import publish
 from django_rivet.runtime.turn import ReadingTurn, WritingTurn
+from django_rivet.store.conflicts import is_conflict
 from django_rivet.store.database import alias
 from django_rivet.store.transactions import engine_transaction
+from django_rivet.store.turns import refuse_broken
 
 
 def run_action(actor: Actor[Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -56,22 +59,33 @@ def _run_readonly(actor: Actor[Any], name: str, body: Callable[[], Any]) -> Any:
 
 
 def _run_in_turn(actor: Actor[Any], body: Callable[[], Any]) -> Any:
-    open_turn = turn_of(actor.id)
-    if isinstance(open_turn, WritingTurn):
-        with open_turn.undone_on_error(), transaction.atomic(alias()):
-            return body()
-    turn = WritingTurn(actor)
-    try:
-        with engine_transaction(observed=False):
-            with turn_open(turn):
-                turn.get_state()
+    with ExitStack() as stack:
+        # An action that raises leaves no trace in any actor, also where another one called it and goes on.
+        for each in open_turns():
+            if isinstance(each, WritingTurn):
+                stack.enter_context(each.undone_on_error())
+        if isinstance(turn_of(actor.id), WritingTurn):
+            with transaction.atomic(alias()):
                 result = body()
-            if turn.save():
-                publish(uuid.UUID(actor.id))
-    except OperationalError as error:
-        if "database is locked" not in str(error):
-            raise
-        raise ActorBusyError(f"{actor!r} was busy: the database is locked; nothing happened, try again") from error
+                refuse_broken()
+            return result
+        try:
+            return _run_in_new_turn(actor, body)
+        except OperationalError as error:
+            if not is_conflict(error):
+                raise
+            raise ActorBusyError(f"{actor!r} was busy ({error}); nothing happened, try again") from error
+
+
+def _run_in_new_turn(actor: Actor[Any], body: Callable[[], Any]) -> Any:
+    turn = WritingTurn(actor)
+    with engine_transaction(observed=False):
+        with turn_open(turn):
+            turn.get_state()
+            result = body()
+        refuse_broken()
+        if turn.save():
+            publish(uuid.UUID(actor.id))
     return result
 
 

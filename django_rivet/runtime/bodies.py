@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from django.db import DatabaseError, Error, transaction
+from django.db import Error, transaction
 
 from django_rivet.actors.actor import Actor
-from django_rivet.actors.exceptions import ActorBusyError
 from django_rivet.actors.turn import turn_open
 from django_rivet.engine.current import CurrentStep, running_body, running_hook
 from django_rivet.engine.events import ErrorEvent
@@ -24,6 +23,7 @@ from django_rivet.runtime.actions import finished
 from django_rivet.runtime.limits import time_limit
 from django_rivet.runtime.turn import WritingTurn
 from django_rivet.store.database import alias, connection
+from django_rivet.store.turns import refuse_broken
 
 logger = logging.getLogger(__name__)
 
@@ -56,20 +56,25 @@ class Body:
             return self.function(*self.args, **self.kwargs)
 
 
-def tell_hook(actor: Actor[Any], event: ErrorEvent, turn: WritingTurn) -> None:
-    """Call the error hook in a savepoint of the open transaction. One that raises is logged, and its writes undone."""
+def tell_hook(actor: Actor[Any], event: ErrorEvent, turn: WritingTurn) -> bool:
+    """Call the error hook in a savepoint of the open transaction. One that raises is logged, and its writes undone.
+
+    Returns whether there is one.
+    """
     workflow = type(actor).definition.workflow
     if workflow is None or workflow.on_error is None:
-        return
+        return False
     try:
         with turn_open(turn), turn.undone_on_error(), running_hook(), transaction.atomic(alias()):
             if inspect.iscoroutinefunction(workflow.on_error):
                 turn.get_state()
             with time_limit(HOOK_SECONDS, "the error hook"):
                 finished(workflow.on_error(actor, event))
+                refuse_broken()
             turn.check()
     except Exception:
         logger.exception("the error hook of %r raised; its writes are undone", actor)
+    return True
 
 
 @contextmanager
@@ -99,17 +104,9 @@ def errors_of_the_database() -> Iterator[None]:
         raise Broken from error
 
 
-def is_conflict(error: BaseException) -> bool:
-    """A deadlock, a serialization failure or a lock that was not to be had: another try may get through."""
-    if isinstance(error, ActorBusyError):
-        return True
-    if not isinstance(error, DatabaseError):
-        return False
-    state = getattr(error.__cause__, "sqlstate", None)
-    return state in {"40001", "40P01", "55P03"} or "database is locked" in str(error)
-
-
 def is_connection_lost() -> bool:
     """Whether the engine's connection is gone, whatever the body was about."""
     conn = connection()
-    return conn.vendor == "postgresql" and (conn.connection is None or bool(conn.connection.closed))
+    if conn.vendor != "postgresql" or conn.closed_in_transaction:
+        return False  # the body closed it by itself: that is its own fault
+    return conn.connection is None or bool(conn.connection.closed)

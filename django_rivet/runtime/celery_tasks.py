@@ -13,6 +13,7 @@ from django_rivet.models import Actor
 from django_rivet.runtime.bell import TASK, ring
 from django_rivet.runtime.drive import DatabaseFailedError, this_worker
 from django_rivet.runtime.drive import drive as drive_once
+from django_rivet.store.database import alias
 
 
 @shared_task(name=TASK, ignore_result=True)
@@ -25,7 +26,7 @@ def drive(actor_id: str) -> None:
         # Whatever came in while it was driven, with a hint that found it taken, is seen by another look.
         while drive_once(instance, worker):
             if time.monotonic() >= slice_ends:
-                row = Actor.objects.filter(pk=instance).only("type").first()
+                row = Actor.objects.using(alias()).filter(pk=instance).only("type").first()
                 if row is not None and row.type in {d.type_name for d in registry}:
                     ring(instance, row.type)
                 return

@@ -18,6 +18,7 @@ from django_rivet.runtime.publisher import publish
 from django_rivet.runtime.turn import WritingTurn
 from django_rivet.store import actors
 from django_rivet.store.transactions import engine_transaction
+from django_rivet.store.turns import refuse_broken
 
 
 class Directory:
@@ -77,6 +78,7 @@ class Directory:
                 on_create = getattr(actor, "on_create", None)
                 if on_create is not None:
                     finished(on_create(given))
+            refuse_broken()
             if turn.save():
                 publish(actor_id)
             if definition.workflow is not None:

@@ -22,7 +22,7 @@ from django_rivet.engine import codec, runner
 from django_rivet.engine.compensation import AllUndone, RunHandler, Stopped, next_undo
 from django_rivet.engine.context import Context
 from django_rivet.engine.decision import Wait
-from django_rivet.engine.entries import ErrorInfo, UndoStatus
+from django_rivet.engine.entries import EntryStatus, ErrorInfo, UndoStatus
 from django_rivet.engine.events import ErrorEvent, StepFailed, WorkflowFailed
 from django_rivet.engine.events import RollbackFailed as RollbackEvent
 from django_rivet.engine.exceptions import WorkflowCancelledError, WorkflowFailedError
@@ -43,6 +43,7 @@ from django_rivet.runtime.handles import handle_of
 from django_rivet.runtime.heartbeat import heartbeat
 from django_rivet.runtime.host import DriveHost
 from django_rivet.store import runs
+from django_rivet.store.database import alias
 from django_rivet.store.journal import Lease, Release, load_history
 from django_rivet.store.run_errors import RunError, dump_run_error, load_run_error
 from django_rivet.store.runs import Claim
@@ -84,7 +85,7 @@ def drive(actor_id: uuid.UUID, worker: Worker) -> bool:
 
     Errors of the database leave the actor for another try; what dies in between is taken over when the lease is over.
     """
-    row = ActorRow.objects.filter(pk=actor_id).only("id", "type", "key").first()
+    row = ActorRow.objects.using(alias()).filter(pk=actor_id).only("id", "type", "key").first()
     if row is None:
         return False
     try:
@@ -132,15 +133,14 @@ class Drive:
         host = self.host
         wants_rollback = host.recorder.request == "cancel_rollback"
         workflow = self.actor.definition.workflow
-        is_undoing_block = self.claim.status == "rolling_back" and self.error is None
         if self.claim.status == "rolling_back" and (self.error is not None or wants_rollback):
             self._roll_back()
-        elif host.recorder.request == "cancel" and not is_undoing_block:
+        elif host.recorder.request == "cancel" and not self._is_undoing_block:
             self._release("cancelled")
-        elif wants_rollback and not self.claim.takeovers:
+        elif wants_rollback and not self.claim.cut_off:
             self._cancel_with_rollback()
         elif workflow is None:
-            self._release("sleeping")
+            self._diverge(ErrorInfo("HistoryDivergedError", f"{self.actor!r} does not declare a workflow any more"))
         else:
             self._walk(partial(workflow.function, self.actor), up_to_here=wants_rollback)
 
@@ -149,7 +149,7 @@ class Drive:
         ended, and what they have settled must not be undone.
         """
         # A block that is being undone is undone to its end before anything else.
-        self.host.rolls_back(self.claim.status == "rolling_back")
+        self.host.rolls_back(self._is_undoing_block)
         self.host.replays_only = up_to_here
         outcome = runner.run(workflow, self.host, self.host.history)
         self.host.replays_only = False
@@ -179,8 +179,7 @@ class Drive:
             self.host.recorder.enter_rollback(dump_run_error(self.error), event)
             self._roll_back()
         else:
-            # A cancellation that waited for the code to come to where it stands has come to its end.
-            self._end("cancelled" if self.host.recorder.request == "cancel_rollback" else "failed", event)
+            self._end("cancelled" if self.host.recorder.request else "failed", event)
 
     def _diverge(self, error: ErrorInfo) -> None:
         before = self.diverged
@@ -198,6 +197,7 @@ class Drive:
                 error=dump_run_error(RunError(error, frozenset(), tries)),
                 keeps_request=True,
                 progress=False,
+                cut_off=None,
             ),
             event,
         )
@@ -219,6 +219,11 @@ class Drive:
                 self._end("rollback_failed")
             case _:
                 raise reason
+
+    @property
+    def _is_undoing_block(self) -> bool:
+        """A block failed, and its compensations are not all done: that goes on whatever else is asked."""
+        return any(e.status is EntryStatus.ROLLING_BACK for e in self.host.history.entries.values())
 
     @property
     def _asleep(self) -> str:
@@ -266,6 +271,7 @@ class Drive:
         output: str | None = None,
         event: ErrorEvent | None = None,
         progress: bool = True,
+        cut_off: bool = False,
     ) -> None:
         waits = status in ("sleeping", "rolling_back")
         error = None
@@ -282,6 +288,7 @@ class Drive:
                 keeps_request=waits or status == "rollback_failed",
                 due_on_request=status == "sleeping",
                 progress=progress,
+                cut_off=cut_off,
             ),
             event,
         )
@@ -295,6 +302,7 @@ class Drive:
                 self._asleep,
                 due_at=self.host.now() + timedelta(seconds=BROKEN_PAUSE),
                 progress=False,
+                cut_off=True,
             )
         except (Broken, LeaseLost):
             logger.info("actor %s is tried again when its lease is over", self.actor.id)

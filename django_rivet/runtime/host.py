@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import Error, IntegrityError, transaction
+from django.db import Error, IntegrityError
 
 from django_rivet.actors.actor import Actor
 from django_rivet.actors.definition import ActorDefinition
@@ -33,13 +33,13 @@ from django_rivet.runtime.bodies import (
     BodyError,
     errors_of_the_body,
     errors_of_the_database,
-    is_conflict,
 )
 from django_rivet.runtime.recorder import Recorder
 from django_rivet.runtime.turn import ReadingTurn, WritingTurn
 from django_rivet.store import mailbox
+from django_rivet.store.conflicts import is_conflict
 from django_rivet.store.runs import Claim
-from django_rivet.store.turns import is_broken
+from django_rivet.store.turns import refuse_broken
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,6 @@ class DriveHost:
         self.workflow_id = actor.id
         self.history = history
         self.recorder = Recorder(actor, claim, history)
-        self.takeovers = claim.takeovers
         self.max_takeovers = settings.MAX_TAKEOVERS
         self.max_output_bytes = settings.MAX_OUTPUT_BYTES
         self.step_defaults: Mapping[str, Any] = settings.STEP_DEFAULTS
@@ -98,9 +97,14 @@ class DriveHost:
             return None
         if self.recorder.request and not self.is_rolling_back:
             return CancelRequested(rollback=self.recorder.request == "cancel_rollback")
-        if self.is_evicted() or time.monotonic() >= self._slice_ends:
+        # A slice that is over before anything was recorded would only be repeated.
+        if self.is_evicted() or (self.recorder.has_progressed and time.monotonic() >= self._slice_ends):
             return HandedOver()
         return None
+
+    @property
+    def takeovers(self) -> int:
+        return self.recorder.takeovers
 
     def is_evicted(self) -> bool:
         return self._evicted()
@@ -170,7 +174,6 @@ class DriveHost:
                 compensation, error, now=self.now(), chance=self.chance(), workflow_id=self.workflow_id
             )
             self.recorder.commit(Changes(compensations=(record,)), event)
-        self.takeovers = 0
 
     # The mailbox -----------------------------------------------------------------------------
 
@@ -236,11 +239,7 @@ class DriveHost:
                     # A coroutine cannot ask the database for the state when it first looks at it.
                     turn.get_state()
                 changes = record(body.run())
-                if is_broken():
-                    raise transaction.TransactionManagementError(
-                        "the body swallowed an error of the database, which had ended its transaction: "
-                        "put what may fail into a transaction.atomic() block of its own"
-                    )
+                refuse_broken()
                 tells = turn.save()
             if keeps and begun.changed_nothing:
                 begun.wrote_nothing = True
@@ -261,14 +260,7 @@ class DriveHost:
         if keeps and not reading.events:
             self._note(changes)
             return
-        with errors_of_the_database():
-            turn = WritingTurn(self.actor)
-            for name, payload in reading.events:
-                turn.broadcast(name, payload)
-            with self.recorder.transaction():
-                tells = turn.save()
-                self.recorder.write(changes)
-            self.recorder.confirm(changes, tells=tells)
+        self.recorder.commit(changes, broadcasts=reading.events)
 
     def _note(self, changes: Changes) -> None:
         for entry in changes.entries:

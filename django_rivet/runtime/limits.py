@@ -57,10 +57,11 @@ def _alarm(seconds: float) -> Iterator[None]:
         raise _OutOfTime
 
     before = signal.signal(signal.SIGALRM, ring)
-    outer_left, outer_again = signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_SECONDS)
+    outer_left, outer_again = signal.getitimer(signal.ITIMER_REAL)
     started = time.monotonic()
     try:
         try:
+            signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_SECONDS)
             yield
         finally:
             # Until this line has run the timer may ring once more; then that interruption wins, which is right.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+from django.db import Error
 
 from django_rivet.actors.actor import Actor
 from django_rivet.engine.current import running_hook
@@ -14,11 +17,17 @@ from django_rivet.runtime.bodies import errors_of_the_database, tell_hook
 from django_rivet.runtime.publisher import publish
 from django_rivet.runtime.turn import WritingTurn
 from django_rivet.store import journal
+from django_rivet.store.conflicts import is_conflict
 from django_rivet.store.journal import Release
 from django_rivet.store.runs import Claim
 from django_rivet.store.transactions import Begun, engine_transaction
 
 NOTHING = Changes()
+
+MAX_TRIES = 4
+"""The last one goes without the hook."""
+
+logger = logging.getLogger(__name__)
 
 
 class Recorder:
@@ -33,6 +42,9 @@ class Recorder:
         """A cancellation that somebody asked for, as of the last commit."""
         self.told: list[ErrorEvent] = []
         """Failures that are on record, and whose signals are still to be sent."""
+        self.takeovers = claim.takeovers
+        self.has_progressed = False
+        self._hook_ran = False
 
     @contextmanager
     def transaction(self) -> Iterator[Begun]:
@@ -45,21 +57,28 @@ class Recorder:
         changes: Changes = NOTHING,
         event: ErrorEvent | None = None,
         *,
+        broadcasts: Sequence[tuple[str, str]] = (),
         progress: bool = True,
         seal: Callable[[], None] | None = None,
     ) -> None:
         """One transaction for all notes and ``changes``, and for what the hook does when it is told of ``event``.
 
-        ``seal`` is the last statement; the fence by default. ``Broken`` where the database fails.
+        ``seal`` is the last statement; the fence by default. A conflict is met by another try: what is to be recorded
+        has happened already. ``Broken`` where the database fails.
         """
         with errors_of_the_database():
-            turn = WritingTurn(self.actor)
-            with self.transaction():
-                if event is not None:
-                    tell_hook(self.actor, event, turn)
-                tells = turn.save()
-                self.write(changes, progress=progress, seal=seal)
-            self.confirm(changes, tells=tells, event=event)
+            for attempt in range(MAX_TRIES):
+                # A hook that was cut off in the middle of a query may have taken the transaction with it.
+                tells_hook = event is not None and attempt < MAX_TRIES - 1
+                try:
+                    tells = self._try_commit(changes, event if tells_hook else None, broadcasts, progress, seal)
+                    break
+                except Error as error:
+                    is_last = attempt == MAX_TRIES - 1
+                    if is_last or not (is_conflict(error) or (tells_hook and self._hook_ran)):
+                        raise
+                    logger.warning("recording for %r failed and is tried again: %s", self.actor, error)
+            self.confirm(changes, tells=tells, event=event, progress=progress)
 
     def write(self, changes: Changes, *, progress: bool = True, seal: Callable[[], None] | None = None) -> None:
         """Inside ``transaction()``: everything but the turn, which the caller has saved."""
@@ -69,8 +88,11 @@ class Recorder:
         else:
             self.request = journal.fence(self.lease, self.status, progress=progress)
 
-    def confirm(self, changes: Changes, *, tells: bool, event: ErrorEvent | None = None) -> None:
+    def confirm(self, changes: Changes, *, tells: bool, event: ErrorEvent | None = None, progress: bool = True) -> None:
         """The transaction has committed."""
+        if progress:
+            self.has_progressed = True
+            self.takeovers = 0
         self.history.confirm()
         self.history.absorb(changes)
         if tells:
@@ -84,9 +106,28 @@ class Recorder:
 
     def enter_rollback(self, error: str | None, event: ErrorEvent | None) -> None:
         """The workflow failed, or is cancelled, and owes compensations: that is on record before the first runs."""
-        self.status = "rolling_back"
         self.commit(event=event, seal=lambda: self._set_error(error))
+        self.status = "rolling_back"
+
+    # Below: how it is done -------------------------------------------------------------------
 
     def _set_error(self, error: str | None) -> None:
         journal.set_error(self.lease, error)
-        self.request = journal.fence(self.lease, self.status)
+        self.request = journal.fence(self.lease, "rolling_back")
+
+    def _try_commit(
+        self,
+        changes: Changes,
+        event: ErrorEvent | None,
+        broadcasts: Sequence[tuple[str, str]],
+        progress: bool,
+        seal: Callable[[], None] | None,
+    ) -> bool:
+        turn = WritingTurn(self.actor, broadcasts)
+        self._hook_ran = False
+        with self.transaction():
+            if event is not None:
+                self._hook_ran = tell_hook(self.actor, event, turn)
+            tells = turn.save()
+            self.write(changes, progress=progress, seal=seal)
+        return tells

@@ -9,6 +9,7 @@ from typing import Any
 
 from django_rivet.actors.actor import Actor
 from django_rivet.actors.exceptions import ActorNotFoundError
+from django_rivet.actors.state import StateType
 from django_rivet.engine import codec
 from django_rivet.engine.entries import ErrorInfo
 from django_rivet.models import Actor as ActorRow
@@ -21,7 +22,8 @@ class Snapshot:
     """What is committed, all of it from one statement."""
 
     status: str
-    state: Any
+    stored_state: str
+    state_type: StateType
     error: ErrorInfo | None
     output: Any
     waiting_for: list[str] | None
@@ -29,6 +31,11 @@ class Snapshot:
     wake_at: datetime | None
     """When it goes on by itself."""
     generation: int
+
+    @property
+    def state(self) -> Any:
+        """``InvalidInputError`` where the class has changed and what is stored does not fit it any more."""
+        return self.state_type.load(self.stored_state)
 
 
 def take_snapshot(actor_class: type[Actor[Any]], actor_id: uuid.UUID) -> Snapshot:
@@ -39,7 +46,8 @@ def take_snapshot(actor_class: type[Actor[Any]], actor_id: uuid.UUID) -> Snapsho
     error = load_run_error(run.error)
     return Snapshot(
         status=str(run.status),
-        state=actor_class.definition.state_type.load(row.state),
+        stored_state=row.state,
+        state_type=actor_class.definition.state_type,
         error=error.error if error is not None else None,
         output=codec.decode(run.output) if run.output is not None else None,
         waiting_for=None if run.waiting is None else [name for name in run.waiting.split(",") if name],

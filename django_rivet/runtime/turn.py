@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,12 +22,12 @@ class WritingTurn:
 
     is_writing = True
 
-    def __init__(self, actor: Actor[Any]) -> None:
+    def __init__(self, actor: Actor[Any], broadcasts: Sequence[tuple[str, str]] = ()) -> None:
         self.actor_id = actor.id
         self._definition: ActorDefinition = type(actor).definition
         self._loaded: str | None = None
         self._state: Any = None
-        self._events: list[tuple[str, str]] = []
+        self._events = list(broadcasts)
 
     def get_state(self) -> Any:
         self._load()
@@ -49,7 +49,7 @@ class WritingTurn:
         events = [(n, p) for n, p in self._events if self._definition.events[n].stored]
         if text is None and not events:
             return False
-        turns.save(uuid.UUID(self.actor_id), text, events)
+        turns.save(uuid.UUID(self.actor_id), text, events, self._loaded)
         if text is not None:
             self._loaded = text
         self._events.clear()
@@ -107,7 +107,7 @@ class ReadingTurn:
         self._may_broadcast = may_broadcast
         self._loaded: str | None = None
         self._state: Any = None
-        self.events: list[tuple[str, Any]] = []
+        self.events: list[tuple[str, str]] = []
 
     def get_state(self) -> Any:
         if self._loaded is None:
@@ -123,8 +123,8 @@ class ReadingTurn:
     def broadcast(self, event_name: str, payload: Any) -> None:
         if not self._may_broadcast:
             raise StepOnlyError(f"{self._where} is read-only and cannot broadcast")
-        encoded_payload(self._definition, event_name, payload)
-        self.events.append((event_name, payload))
+        # As it is now: whatever becomes of the payload object later, it fits and can be stored.
+        self.events.append((event_name, encoded_payload(self._definition, event_name, payload)))
 
     def complain_if_changed(self) -> None:
         """A change inside a nested value cannot be refused at once."""

@@ -50,6 +50,8 @@ class Release:
     """Whether such a cancellation makes the actor due at once."""
     progress: bool = True
     """Whether this drive got anywhere: resets the count of takeovers."""
+    cut_off: bool | None = False
+    """Whether what this drive noted is lost; None: it noted nothing that counts, so it is as it was before."""
 
 
 def load_history(actor_id: uuid.UUID) -> History:
@@ -98,9 +100,13 @@ def release(lease: Lease, how: Release) -> None:
         fill(sql.RELEASE),
         [
             how.progress,
+            how.cut_off is None,
+            bool(how.cut_off),
+            how.status == "failed",
             how.status,
             waiting,
             how.output,
+            how.status == "failed",
             how.error,
             how.due_on_request,
             how.due_at,

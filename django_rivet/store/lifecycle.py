@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db.models import F
 
 from django_rivet.actors.exceptions import ActorNotFoundError
-from django_rivet.engine.entries import Compensation, UndoStatus
+from django_rivet.engine.entries import Compensation, EntryStatus, Kind, UndoStatus
 from django_rivet.engine.history import Changes
 from django_rivet.engine.recovery import Recovery, after_failure, handler_again
 from django_rivet.models import Compensation as CompensationRow
@@ -50,11 +50,10 @@ def cancel(actor_id: uuid.UUID, *, rollback: bool) -> Verdict:
         # It goes on when it would have gone on, and then ends as cancelled.
         _update(run, request=wanted)
         return Verdict(True)
-    owes_nothing_new = run.status in (Status.PENDING, Status.FAILED)
-    if rollback and not owes_nothing_new:
-        if run.status == Status.ROLLBACK_FAILED:
+    if _is_undoing_block(run) or (rollback and _may_owe(run)):
+        if run.status in (Status.ROLLBACK_FAILED, Status.FAILED):
             _try_handlers_again(run)
-            _update(run, status=Status.ROLLING_BACK)
+            _update(run, status=Status.ROLLING_BACK, error=None)
         _update(run, request=wanted, due_at=now, waiting=None)
         return Verdict(True, is_due=True)
     _update(
@@ -77,7 +76,10 @@ def recover(actor_id: uuid.UUID) -> Verdict:
     error = load_run_error(run.error)
     if run.status == Status.ROLLBACK_FAILED:
         _try_handlers_again(run)
-        if error is not None and error.in_block:
+        if run.request:
+            # What stood still was the rollback of a cancellation.
+            _update(run, status=Status.ROLLING_BACK, error=None, due_at=database_now())
+        elif error is not None and error.in_block:
             _update(run, status=Status.SLEEPING, error=None, due_at=database_now())
         else:
             _update(run, status=Status.ROLLING_BACK, due_at=database_now())
@@ -112,6 +114,21 @@ def _locked(actor_id: uuid.UUID) -> WorkflowRun:
 
 def _is_driven(run: WorkflowRun, now: object) -> bool:
     return run.holder is not None and run.lease_until is not None and run.lease_until > now  # type: ignore[operator]
+
+
+def _is_undoing_block(run: WorkflowRun) -> bool:
+    blocks = EntryRow.objects.using(alias()).filter(actor_id=run.pk, retired__isnull=True, kind=Kind.BLOCK)
+    is_alive = run.status in (Status.RUNNING, Status.SLEEPING)
+    return is_alive and blocks.filter(status=EntryStatus.ROLLING_BACK).exists()
+
+
+def _may_owe(run: WorkflowRun) -> bool:
+    """Whether a rollback has to be looked into. A failed workflow was rolled back, but for usage errors."""
+    if run.status == Status.PENDING:
+        return False
+    if run.status == Status.FAILED:
+        return bool(load_history(run.pk).compensations)
+    return True
 
 
 def _update(run: WorkflowRun, **values: object) -> None:

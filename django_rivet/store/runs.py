@@ -19,6 +19,8 @@ class Claim:
     lease: Lease
     takeovers: int
     """Above zero: the last drive was cut off."""
+    cut_off: bool
+    """The last drive did not end by itself: scopes may have ended that are not on record as ended."""
     status: str
     request: str
     error: str | None
@@ -36,11 +38,17 @@ def claim(actor_id: uuid.UUID, holder: str, lease_seconds: float, *, dead: str =
         begun.wrote_nothing = found is None
     if found is None:
         return None
-    epoch, takeovers, status, request, generation, error, now = found
+    epoch, takeovers, cut_off, status, request, generation, error, now = found
     moment = aware(now)
     assert moment is not None
     return Claim(
-        Lease(actor_id, int(epoch), lease_seconds, int(generation)), int(takeovers), status, request, error, moment
+        lease=Lease(actor_id, int(epoch), lease_seconds, int(generation)),
+        takeovers=int(takeovers),
+        cut_off=bool(cut_off),
+        status=status,
+        request=request,
+        error=error,
+        now=moment,
     )
 
 

@@ -26,12 +26,13 @@ CLAIM = f"""
     UPDATE django_rivet_workflowrun AS r SET
         epoch = r.epoch + 1,
         takeovers = r.takeovers + CASE WHEN r.holder IS NULL THEN 0 ELSE 1 END,
+        cut_off = r.cut_off OR r.holder IS NOT NULL,
         holder = %s,
         lease_until = {{lease}},
         status = CASE WHEN r.status IN ('pending', 'sleeping') THEN 'running' ELSE r.status END,
         updated_at = {{now}}
     WHERE r.actor_id = %s AND {IS_FREE_AND_DUE}
-    RETURNING epoch, takeovers, status, request, generation, error, {{now}}
+    RETURNING epoch, takeovers, cut_off, status, request, generation, error, {{now}}
 """  # noqa: S608 - no value is put into the text
 
 RENEW = """
@@ -49,7 +50,9 @@ FENCE = """
 RELEASE = """
     UPDATE django_rivet_workflowrun SET
         holder = NULL, lease_until = NULL, takeovers = CASE WHEN %s THEN 0 ELSE takeovers END,
-        status = %s, waiting = %s, output = %s, error = %s,
+        cut_off = CASE WHEN %s THEN cut_off ELSE %s END,
+        status = CASE WHEN %s AND request <> '' THEN 'cancelled' ELSE %s END, waiting = %s, output = %s,
+        error = CASE WHEN %s AND request <> '' THEN NULL ELSE %s END,
         due_at = CASE WHEN %s AND request <> '' THEN {now} ELSE %s END,
         request = CASE WHEN %s THEN request ELSE '' END, updated_at = {now}
     WHERE actor_id = %s AND epoch = %s RETURNING request
@@ -112,7 +115,7 @@ READ_STATE = "SELECT state FROM django_rivet_actor WHERE id = %s"
 
 SAVE_TURN = """
     UPDATE django_rivet_actor SET state = COALESCE(%s, state), event_seq = event_seq + %s
-    WHERE id = %s RETURNING event_seq
+    WHERE id = %s AND (%s IS NULL OR state = %s) RETURNING event_seq
 """
 
 ADD_EVENTS = "INSERT INTO django_rivet_event (actor_id, seq, name, payload, created_at) VALUES {rows}"

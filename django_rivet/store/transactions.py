@@ -84,7 +84,13 @@ def engine_transaction(*, observed: bool = True) -> Iterator[Begun]:
         with _putting_off(conn, begun):
             stack.enter_context(transaction.atomic(alias()))
         begun.statements = 0  # a savepoint of our own is none of the body's
-        yield begun
+        depth = len(conn.savepoint_ids)
+        try:
+            yield begun
+        except BaseException:
+            # A time-out may hit a body just before it leaves an atomic() of its own.
+            del conn.savepoint_ids[depth:]
+            raise
         begun.end()
         if observed:
             begun.make_hooks_robust()

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Sequence
 
 from django.db import OperationalError, transaction
+from django.db.transaction import TransactionManagementError
 
 from django_rivet.actors.exceptions import ActorBusyError, ActorNotFoundError
 from django_rivet.store import statements as sql
@@ -41,22 +42,31 @@ def read(actor_id: uuid.UUID) -> str:
     return _state(row(sql.READ_STATE, [actor_id]), actor_id)
 
 
-def save(actor_id: uuid.UUID, state: str | None, events: Sequence[tuple[str, str]]) -> int:
-    """Write a changed state (None: unchanged) and the events of the turn; returns the last event's number.
+def save(actor_id: uuid.UUID, state: str | None, events: Sequence[tuple[str, str]], loaded: str | None = None) -> None:
+    """Write a changed state (None: unchanged) and the events of the turn.
 
-    Numbers are given here, under the row lock and as late as can be, so that they have no gaps and the order of
-    the commits.
+    ``loaded`` is what the state was. Where it is another now, the turn was lost on the way (PostgreSQL gives a lock
+    back with the savepoint that it was taken in): ``ActorBusyError``, and nothing of this transaction may be kept.
+    Events are numbered here, under the row lock and as late as can be: without gaps, in the order of the commits.
     """
-    found = row(sql.SAVE_TURN, [state, len(events), actor_id])
+    found = row(sql.SAVE_TURN, [state, len(events), actor_id, state, loaded])
     if found is None:
-        raise ActorNotFoundError(f"actor {actor_id} does not exist any more")
-    last = int(found[0])
+        read(actor_id)
+        raise ActorBusyError(f"the state of actor {actor_id} was changed by somebody else meanwhile; try again")
+    first = int(found[0]) - len(events) + 1
     if events:
-        first = last - len(events) + 1
         one = fill("(%s, %s, %s, %s, {now})")
         params = [v for i, (name, payload) in enumerate(events) for v in (actor_id, first + i, name, payload)]
         execute(sql.ADD_EVENTS.format(rows=", ".join([one] * len(events))), params)
-    return last
+
+
+def refuse_broken() -> None:
+    """``TransactionManagementError`` where the code that just ran has left a transaction that cannot be committed."""
+    if is_broken():
+        raise TransactionManagementError(
+            "an error of the database was swallowed, which had ended the transaction: "
+            "put what may fail into a transaction.atomic() block of its own"
+        )
 
 
 def is_broken() -> bool:

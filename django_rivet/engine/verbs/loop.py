@@ -102,6 +102,7 @@ class Loop(Generic[TurnT]):
 
     def end(self, turn: TurnT, state: Any) -> None:
         """An iteration ended well: record that, and forget what is too old."""
+        output = codec.encode([self._begins_with, state])
         turn.finish()
         host = self.around.walk.host
         turn_path = turn.scope.path
@@ -111,7 +112,7 @@ class Loop(Generic[TurnT]):
                 Kind.ITERATION,
                 EntryStatus.COMPLETED,
                 0,
-                output=codec.encode([self._begins_with, state]),
+                output=output,
                 ended_at=host.now(),
             )
         )
@@ -125,6 +126,7 @@ class Loop(Generic[TurnT]):
         The initial state stays on record: a replay enters the iteration again.
         """
         turn.close_left_loop()
+        self._history.refuse_unvisited(turn.scope.path, f"{turn.label} was left")
         self._complete(None)
         # The end of the iteration before says where the loop stands, and with which state.
         self._prune(min(iteration + 1 - self.size, iteration - 1))
@@ -155,11 +157,12 @@ class Loop(Generic[TurnT]):
         return self._history.entries.get(child(self.path, str(iteration)))
 
     def _prune(self, below: int) -> None:
-        """What an iteration owes keeps it whole: an operator must be able to see what will be undone."""
-        for name in [n for n in self._history.children(self.path) if int(n) < below]:
-            path = child(self.path, name)
-            if not owes_under(self._history, path):
-                self._history.note_pruned(path)
+        """Stops at the first iteration that owes something: should that run again, those behind it are replayed."""
+        for number in sorted(int(n) for n in self._history.children(self.path) if int(n) < below):
+            path = child(self.path, str(number))
+            if owes_under(self._history, path):
+                return
+            self._history.note_pruned(path)
 
 
 def _states(record: Entry) -> list[Any]:

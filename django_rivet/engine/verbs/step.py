@@ -31,10 +31,8 @@ class Circumstances:
 
     now: datetime
     takeovers: int
-    """How many workers in a row died while driving this actor, without any progress."""
+    """How many workers in a row died at this point; 0 once this pass has got anywhere."""
     max_takeovers: int
-    cut_off: int
-    """Those of them that may have died in this step: 0 once this pass has run a body."""
     workflow_id: str
 
 
@@ -55,9 +53,9 @@ def decide(entry: Entry, options: StepOptions, around: Circumstances) -> Decisio
     began_before = entry.status is EntryStatus.RUNNING
     if began_before and options.at_most_once:
         return _interrupted(entry, options, around, "its worker died, and it may run only once")
-    if around.cut_off and around.takeovers >= around.max_takeovers:
+    if around.takeovers >= around.max_takeovers:
         return _interrupted(entry, options, around, f"{around.takeovers} workers in a row died at this point")
-    lost = 1 if began_before else around.cut_off
+    lost = 1 if began_before else around.takeovers
     # A start on record is counted as an attempt already; other attempts that died left no trace but the takeover.
     known = 0 if began_before else lost
     return Perform(
