@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -17,7 +16,6 @@ from django_rivet.actors.definition import ActionDefinition
 from django_rivet.actors.exceptions import ActorBusyError
 from django_rivet.actors.turn import open_turns, turn_of, turn_open
 from django_rivet.engine.current import refuse_in_workflow_code, running_hook
-from django_rivet.runtime.publisher import publish
 from django_rivet.runtime.turn import ReadingTurn, WritingTurn
 from django_rivet.store.conflicts import is_conflict
 from django_rivet.store.database import alias
@@ -84,8 +82,7 @@ def _run_in_new_turn(actor: Actor[Any], body: Callable[[], Any]) -> Any:
             turn.get_state()
             result = body()
         refuse_broken()
-        if turn.save():
-            publish(uuid.UUID(actor.id))
+        turn.save()
     return result
 
 

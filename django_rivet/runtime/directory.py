@@ -14,7 +14,6 @@ from django_rivet.engine.current import refuse_in_workflow_code, running_hook
 from django_rivet.runtime.actions import finished
 from django_rivet.runtime.bell import ring_on_commit
 from django_rivet.runtime.handles import Handle
-from django_rivet.runtime.publisher import publish
 from django_rivet.runtime.turn import WritingTurn
 from django_rivet.store import actors
 from django_rivet.store.transactions import engine_transaction
@@ -79,8 +78,7 @@ class Directory:
                 if on_create is not None:
                     finished(on_create(given))
             refuse_broken()
-            if turn.save():
-                publish(actor_id)
+            turn.save()
             if definition.workflow is not None:
                 ring_on_commit(actor_id, definition.type_name)
         return Handle(actor_class, key, actor_id, created=True)

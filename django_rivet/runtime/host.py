@@ -217,7 +217,8 @@ class DriveHost:
             return
         for rerun in range(MAX_RERUNS + 1):
             try:
-                self._run_atomic(body, record, keeps=keeps, is_handler=is_handler)
+                # Whoever has met a conflict takes the turn first, and cannot lose it again.
+                self._run_atomic(body, record, keeps=keeps, is_handler=is_handler, turn_first=rerun > 0)
                 return
             except BodyError as failure:
                 if rerun == MAX_RERUNS or not is_conflict(failure.error):
@@ -231,22 +232,22 @@ class DriveHost:
                     raise Broken from error
             time.sleep(random.random() * 0.02 * 2**rerun)  # noqa: S311 - whoever we met should not meet us again
 
-    def _run_atomic(self, body: Body, record: Record, *, keeps: bool, is_handler: bool) -> None:
+    def _run_atomic(self, body: Body, record: Record, *, keeps: bool, is_handler: bool, turn_first: bool) -> None:
         turn = WritingTurn(self.actor)
         with self.recorder.transaction() as begun:
             with errors_of_the_body(is_handler=is_handler), turn_open(turn):
-                if inspect.iscoroutinefunction(body.function):
+                if turn_first or inspect.iscoroutinefunction(body.function):
                     # A coroutine cannot ask the database for the state when it first looks at it.
                     turn.get_state()
                 changes = record(body.run())
                 refuse_broken()
-                tells = turn.save()
+                turn.save()
             if keeps and begun.changed_nothing:
                 begun.wrote_nothing = True
                 self._note(changes)
                 return
             self.recorder.write(changes)
-        self.recorder.confirm(changes, tells=tells)
+        self.recorder.confirm(changes)
 
     def _run_outside(self, body: Body, record: Record, *, keeps: bool, is_handler: bool) -> None:
         reading = ReadingTurn(self.actor, where=f"step {body.step.name!r} (not atomic)", may_broadcast=True)

@@ -14,7 +14,6 @@ from django_rivet.engine.current import running_hook
 from django_rivet.engine.events import ErrorEvent
 from django_rivet.engine.history import Changes, History
 from django_rivet.runtime.bodies import errors_of_the_database, tell_hook
-from django_rivet.runtime.publisher import publish
 from django_rivet.runtime.turn import WritingTurn
 from django_rivet.store import journal
 from django_rivet.store.conflicts import is_conflict
@@ -71,14 +70,14 @@ class Recorder:
                 # A hook that was cut off in the middle of a query may have taken the transaction with it.
                 tells_hook = event is not None and attempt < MAX_TRIES - 1
                 try:
-                    tells = self._try_commit(changes, event if tells_hook else None, broadcasts, progress, seal)
+                    self._try_commit(changes, event if tells_hook else None, broadcasts, progress, seal)
                     break
                 except Error as error:
                     is_last = attempt == MAX_TRIES - 1
                     if is_last or not (is_conflict(error) or (tells_hook and self._hook_ran)):
                         raise
                     logger.warning("recording for %r failed and is tried again: %s", self.actor, error)
-            self.confirm(changes, tells=tells, event=event, progress=progress)
+            self.confirm(changes, event=event, progress=progress)
 
     def write(self, changes: Changes, *, progress: bool = True, seal: Callable[[], None] | None = None) -> None:
         """Inside ``transaction()``: everything but the turn, which the caller has saved."""
@@ -88,15 +87,13 @@ class Recorder:
         else:
             self.request = journal.fence(self.lease, self.status, progress=progress)
 
-    def confirm(self, changes: Changes, *, tells: bool, event: ErrorEvent | None = None, progress: bool = True) -> None:
+    def confirm(self, changes: Changes, *, event: ErrorEvent | None = None, progress: bool = True) -> None:
         """The transaction has committed."""
         if progress:
             self.has_progressed = True
             self.takeovers = 0
         self.history.confirm()
         self.history.absorb(changes)
-        if tells:
-            publish(self.lease.actor_id)
         if event is not None:
             self.told.append(event)
 
@@ -122,12 +119,11 @@ class Recorder:
         broadcasts: Sequence[tuple[str, str]],
         progress: bool,
         seal: Callable[[], None] | None,
-    ) -> bool:
+    ) -> None:
         turn = WritingTurn(self.actor, broadcasts)
         self._hook_ran = False
         with self.transaction():
             if event is not None:
                 self._hook_ran = tell_hook(self.actor, event, turn)
-            tells = turn.save()
+            turn.save()
             self.write(changes, progress=progress, seal=seal)
-        return tells

@@ -12,6 +12,7 @@ from django_rivet.actors.actor import Actor
 from django_rivet.actors.definition import ActorDefinition
 from django_rivet.conf import get_settings
 from django_rivet.engine.exceptions import OutputNotSerializableError, StepOnlyError
+from django_rivet.runtime.publisher import publish
 from django_rivet.store import turns
 
 logger = logging.getLogger(__name__)
@@ -40,20 +41,22 @@ class WritingTurn:
     def broadcast(self, event_name: str, payload: Any) -> None:
         self._events.append((event_name, encoded_payload(self._definition, event_name, payload)))
 
-    def save(self) -> bool:
-        """Write what the turn changed, in the open transaction; returns whether there are new events to tell of.
+    def save(self) -> None:
+        """Write what the turn changed, in the open transaction, whose commit tells of the new events.
 
         ``InvalidInputError`` where the state does not fit its declaration any more.
         """
         text = self._changed_state()
-        events = [(n, p) for n, p in self._events if self._definition.events[n].stored]
-        if text is None and not events:
-            return False
-        turns.save(uuid.UUID(self.actor_id), text, events, self._loaded)
+        stored = [(n, p) for n, p in self._events if self._definition.events[n].stored]
+        passing = [(n, p) for n, p in self._events if not self._definition.events[n].stored]
+        actor_id = uuid.UUID(self.actor_id)
+        if text is not None or stored:
+            turns.save(actor_id, text, stored, self._loaded)
         if text is not None:
             self._loaded = text
+        if stored or passing:
+            publish(actor_id, passing, look=bool(stored))
         self._events.clear()
-        return bool(events)
 
     def check(self) -> None:
         """Raise now what ``save`` would."""
@@ -87,11 +90,7 @@ class WritingTurn:
         text = self._definition.state_type.dump(self._state)
         if text == self._loaded:
             return None
-        size, limit = len(text.encode()), get_settings().MAX_OUTPUT_BYTES
-        if size > limit:
-            raise OutputNotSerializableError(
-                f"the state of {self._definition.type_name} has {size} bytes; MAX_OUTPUT_BYTES allows {limit}"
-            )
+        _refuse_large(text, f"the state of {self._definition.type_name}")
         return text
 
 
@@ -139,6 +138,16 @@ class ReadingTurn:
 
 
 def encoded_payload(definition: ActorDefinition, event_name: str, payload: Any) -> str:
-    """A payload as it is stored; raises ``UnknownEventError`` and ``InvalidInputError``."""
+    """A payload as it is stored; raises ``UnknownEventError``, ``InvalidInputError``, or where it is too large
+    ``OutputNotSerializableError``.
+    """
     event = definition.event(event_name)
-    return event.payload.text(event.payload.validate(payload, event_name), event_name)
+    text = event.payload.text(event.payload.validate(payload, event_name), event_name)
+    _refuse_large(text, f"the payload of event {event_name!r} of {definition.type_name}")
+    return text
+
+
+def _refuse_large(text: str, what: str) -> None:
+    size, limit = len(text.encode()), get_settings().MAX_OUTPUT_BYTES
+    if size > limit:
+        raise OutputNotSerializableError(f"{what} has {size} bytes; MAX_OUTPUT_BYTES allows {limit}")

@@ -203,3 +203,24 @@ def test_cancel_03_a_plain_cancellation_does_not_take_back_a_rollback_that_waits
 
     assert drive(trip) == "cancelled"
     assert outside == ["do F-1", "undo F-1"]
+
+
+@pytest.mark.parametrize("rollback", [False, True])
+def test_cancel_03_what_a_mistake_left_owed_is_undone_only_where_that_is_asked_for(outside, rollback):
+    """A usage error compensated nothing; a cancellation with a rollback is the operator's word that it shall be."""
+
+    class Trip(trips(outside)):
+        @workflow
+        def run(self, ctx):
+            ctx.rollback_checkpoint("trip")
+            ctx.step("flight", self.do, "F-1", rollback=self.undo)
+            ctx.step("hotel", self.do, "H-2", retries=5)
+
+    trip = Trip.create("one")
+    assert drive(trip) == "failed"
+    assert outside == ["do F-1"]
+
+    assert trip.cancel(rollback=rollback)
+
+    assert drive(trip) == "cancelled"
+    assert outside == ["do F-1", *(["undo F-1"] if rollback else [])]
