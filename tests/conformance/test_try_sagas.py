@@ -128,13 +128,14 @@ def test_try_10_a_saga_catches_everything_and_undoes_its_steps(outside, failing,
     [
         (lambda self, block: block.step("pay", self.do, "again"), "HistoryDivergedError", "diverged"),
         (lambda self, block: block.sleep("rest", "soon"), "InvalidStepError", "failed"),
+        (lambda self, block: self.state, "StepOnlyError", "failed"),
         (
             lambda self, block: block.step("other", lambda: block.step("inner", int)),
             "EntryInProgressError",
             "failed",
         ),
     ],
-    ids=["divergence", "bad argument", "entry in progress"],
+    ids=["divergence", "bad argument", "state outside a step", "entry in progress"],
 )
 def test_try_10_mistakes_in_the_code_pass_a_saga_and_undo_nothing(outside, misuse, error, status):
     """The block is no remedy against wrong code, and a bad deploy gives no money back."""

@@ -50,6 +50,7 @@ def test_a_worker_without_a_broker_does_all_of_it(start_worker: StartWorker, led
         for number in range(3):
             actor.send("orders", {"id": f"{actor.key}-{number}", "fails": number == 1})
 
-    for actor in actors:
-        eventually(lambda actor=actor: len(actor.state.confirmed) == 2, 30, "orders are confirmed", worker.log)
-        assert actor.state.rejected == [f"{actor.key}-1"]
+    eventually(
+        lambda: all(len(actor.state.confirmed) == 2 for actor in actors), 30, "orders are confirmed", worker.log
+    )
+    assert [actor.state.rejected for actor in actors] == [[f"{actor.key}-1"] for actor in actors]

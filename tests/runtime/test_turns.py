@@ -80,7 +80,7 @@ def test_a_state_that_does_not_fit_any_more_is_refused_when_the_turn_ends() -> N
 
             @action
             def spoil(self) -> None:
-                self.state.items.append("not a number")  # type: ignore[arg-type]
+                self.state.items.append("not a number")
 
         basket = Basket.create("main")
 
@@ -134,7 +134,12 @@ def test_a_read_only_action_waits_for_nobody() -> None:
 
         held, release = threading.Event(), threading.Event()
         page = Page.create("main")
-        writer = threading.Thread(target=lambda: (page.write(), connections.close_all()))
+
+        def write() -> None:
+            page.write()
+            connections.close_all()
+
+        writer = threading.Thread(target=write)
         writer.start()
         assert held.wait(10)
 
