@@ -13,6 +13,7 @@ from django_rivet.actors.directory import ActorDirectory, installed_directory
 from django_rivet.actors.key import Key, key_parts, normalize_key
 from django_rivet.actors.registry import registry
 from django_rivet.actors.turn import Turn, turn_of
+from django_rivet.engine.current import misused
 from django_rivet.engine.exceptions import StepOnlyError
 
 StateT = TypeVar("StateT", default=Any)
@@ -94,9 +95,11 @@ class Actor(Generic[StateT]):
     def _turn(self, what: str) -> Turn:
         turn = turn_of(self.id)
         if turn is None:
-            raise StepOnlyError(
-                f"self.{what} of {self!r} was used outside a turn: it belongs in a step, an action, a hook or a "
-                "handler (in workflow code: ctx.step(name, self.method))"
+            raise misused(
+                StepOnlyError(
+                    f"self.{what} of {self!r} was used outside a turn: it belongs in a step, an action, a hook or a "
+                    "handler (in workflow code: ctx.step(name, self.method))"
+                )
             )
         return turn
 

@@ -257,7 +257,7 @@ def _traceback(error: ErrorInfo | None) -> str:
 
 def _output(node: HistoryEntry) -> str:
     # The output of a failed block is its failure once more.
-    if node.output is None or node.output == "null" or node.status == "failed":
+    if node.output in (None, "null", "[null]", "[null,null]") or node.status == "failed":
         return ""
     return str(node.output)
 

@@ -10,11 +10,9 @@ from datetime import datetime
 from django.db.models import Count, F, QuerySet, Window
 from django.db.models.functions import RowNumber
 
-from django_rivet.api.values import stored_value
 from django_rivet.models import Actor, Compensation, Entry, Message
-from django_rivet.runtime.history_view import HistoryEntry, RollbackRecord
+from django_rivet.runtime.history_view import HistoryEntry, entry_of
 from django_rivet.store.database import alias
-from django_rivet.store.records import load_error
 
 SHOWN_MESSAGES = 50
 """The oldest of each queue; the number of all is told beside them."""
@@ -59,7 +57,7 @@ def described(entries: Sequence[Entry], actor_id: uuid.UUID) -> list[HistoryEntr
     paths = [entry.path for entry in entries]
     found = Compensation.objects.using(alias()).filter(actor_id=actor_id, path__in=paths)
     undo = {(each.path, each.run): each for each in found}
-    return [_entry(entry, undo.get((entry.path, entry.run))) for entry in entries]
+    return [entry_of(entry, undo.get((entry.path, entry.run))) for entry in entries]
 
 
 def queue_contents(actor_id: uuid.UUID, declared: Iterable[str]) -> list[QueueContent]:
@@ -76,27 +74,3 @@ def queue_contents(actor_id: uuid.UUID, declared: Iterable[str]) -> list[QueueCo
         content.size = size
         content.messages.append(WaitingMessage(message_id, queue, created_at))
     return list(contents.values())
-
-
-# Below: how it is done ---------------------------------------------------------------------------
-
-
-def _entry(row: Entry, undo: Compensation | None) -> HistoryEntry:
-    return HistoryEntry(
-        path=row.path,
-        kind=row.kind,
-        status=row.status,
-        attempts=row.attempts,
-        output=stored_value(row.output),
-        error=load_error(row.error),
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        due_at=row.due_at,
-        rollback=_rollback(undo) if undo is not None else None,
-        seq=row.seq,
-    )
-
-
-def _rollback(row: Compensation) -> RollbackRecord:
-    error = load_error(row.error)
-    return RollbackRecord(row.status, row.attempts, error, row.handler, row.outcome, row.started_at, row.ended_at)

@@ -37,15 +37,25 @@ def in_body() -> bool:
 
 def in_workflow_code() -> bool:
     """Whether workflow code, and not a body, is running: what is done here would be done again on each replay."""
-    return _current.get() is _WORKFLOW
+    return isinstance(_current.get(), _Workflow)
 
 
 def refuse_in_workflow_code(what: str) -> None:
     """Raise ``StepOnlyError`` where workflow code, and not a body, is running."""
     if in_workflow_code():
-        raise StepOnlyError(
-            f"{what} belongs in a step: workflow code runs again on every replay, and would do it again each time"
+        raise misused(
+            StepOnlyError(
+                f"{what} belongs in a step: workflow code runs again on every replay, and would do it again each time"
+            )
         )
+
+
+def misused(error: StepOnlyError) -> StepOnlyError:
+    """To be raised: workflow code that swallows it meets it again at its next verb."""
+    running = _current.get()
+    if isinstance(running, _Workflow):
+        running.stop(error)
+    return error
 
 
 @contextmanager
@@ -55,8 +65,9 @@ def running_body(step: CurrentStep) -> Iterator[None]:
 
 
 @contextmanager
-def running_workflow() -> Iterator[None]:
-    with _set(_WORKFLOW):
+def running_workflow(stop: Callable[[BaseException], object]) -> Iterator[None]:
+    """``stop`` is told of an error that workflow code must not get past."""
+    with _set(_Workflow(stop)):
         yield
 
 
@@ -70,11 +81,11 @@ def running_hook() -> Iterator[None]:
 # Below: how it is done ---------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
 class _Workflow:
-    pass
+    stop: Callable[[BaseException], object]
 
 
-_WORKFLOW = _Workflow()
 _current: ContextVar[CurrentStep | _Workflow | None] = ContextVar("django_rivet_current", default=None)
 
 

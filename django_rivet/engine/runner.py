@@ -25,7 +25,7 @@ def run(workflow: Callable[[Context], Any], host: Host, history: History) -> Out
     walk = Walk(host, history)
     root = Context(walk, Scope(), "the workflow")
     try:
-        with running_workflow():
+        with running_workflow(walk.stop):
             value = workflow(root)
             walk.refuse_unwinding()
             root.close_left_loop()

@@ -49,7 +49,9 @@ def perform(scoped: Scoped, name: str, body: Body, given: Mapping[str, Any]) -> 
             case Wait(until):
                 scoped.wait(until, None)
             case Perform(begun):
-                walk.history.refuse_new(scoped.scope.path, f"the step {name!r} stands before them")
+                if entry.status is EntryStatus.RETRYING:
+                    # What never completed binds nothing, and so may not happen in front of what does.
+                    walk.history.refuse_new(scoped.scope.path, f"the step {name!r} stands before them")
                 call = _call(scoped, begun, options, body, register_undo)
                 with scoped.inside(f"step {name!r}"):
                     original = host.run_step(call)

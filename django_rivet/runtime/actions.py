@@ -87,6 +87,8 @@ def _run_in_new_turn(actor: Actor[Any], body: Callable[[], Any]) -> Any:
 
 
 def _run(action: ActionDefinition, actor: Actor[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    if action.is_async:
+        _ = actor.state  # a coroutine cannot ask the database for it when it first looks
     with running_hook():
         result = finished(action.function(actor, *args, **kwargs))
     result = action.signature.validate_result(result)

@@ -6,6 +6,7 @@ import time
 import uuid
 
 from celery import shared_task
+from django.db import connections
 
 from django_rivet.actors.registry import registry
 from django_rivet.conf import get_settings
@@ -20,6 +21,9 @@ from django_rivet.store.database import alias
 def drive(actor_id: str) -> None:
     """Drive an actor until it waits, or until its slice is over; then it goes behind the others."""
     instance = uuid.UUID(actor_id)
+    # Celery closes connections around each task, unless it is told to keep them; then a dead one would be kept too.
+    if not connections[alias()].in_atomic_block:
+        connections[alias()].close_if_unusable_or_obsolete()
     worker = this_worker()
     slice_ends = time.monotonic() + get_settings().SLICE_SECONDS
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import uuid
 from typing import Any
 
@@ -75,6 +76,8 @@ class Directory:
             turn = WritingTurn(actor)
             with turn_open(turn), running_hook():
                 on_create = getattr(actor, "on_create", None)
+                if inspect.iscoroutinefunction(on_create):
+                    turn.get_state()
                 if on_create is not None:
                     finished(on_create(given))
             refuse_broken()

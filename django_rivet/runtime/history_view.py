@@ -12,7 +12,7 @@ from typing import Any
 from django.db.models import Q
 
 from django_rivet.engine import codec
-from django_rivet.engine.entries import ErrorInfo
+from django_rivet.engine.entries import ErrorInfo, Kind
 from django_rivet.engine.location import parent
 from django_rivet.models import Compensation as CompensationRow
 from django_rivet.models import Entry as EntryRow
@@ -95,7 +95,7 @@ class HistoryView:
             rows = rows.filter(Q(retired__isnull=True) | Q(retired__gte=self._generation))
             rows = rows.filter(generation__lte=self._generation)
         undo = {(c.path, c.run): c for c in CompensationRow.objects.using(alias()).filter(actor_id=self._actor_id)}
-        return [_entry(row, undo.get((row.path, row.run))) for row in rows.order_by("seq", "id")]
+        return [entry_of(row, undo.get((row.path, row.run))) for row in rows.order_by("seq", "id")]
 
     @cached_property
     def _nodes(self) -> dict[str, HistoryEntry]:
@@ -118,13 +118,14 @@ class HistoryView:
         return roots
 
 
-def _entry(row: EntryRow, undo: CompensationRow | None) -> HistoryEntry:
+def entry_of(row: EntryRow, undo: CompensationRow | None) -> HistoryEntry:
+    """A row, and the one of its compensation, as people and programs read them."""
     return HistoryEntry(
         path=row.path,
         kind=row.kind,
         status=row.status,
         attempts=row.attempts,
-        output=_output(row),
+        output=output_of(row),
         error=load_error(row.error),
         started_at=row.started_at,
         ended_at=row.ended_at,
@@ -134,13 +135,15 @@ def _entry(row: EntryRow, undo: CompensationRow | None) -> HistoryEntry:
     )
 
 
-def _output(row: EntryRow) -> Any:
+def output_of(row: EntryRow) -> Any:
+    """What came of an entry. Reading history never fails: a damaged record is shown as its text."""
     try:
         output = codec.decode(row.output) if row.output is not None else None
-        # Loops and iterations record what they began with first, and what came of them last.
-        return output[-1] if row.kind in ("loop", "iteration") and output else output
     except ValueError:
-        return row.output  # whatever an older or damaged record holds: reading history never fails
+        return row.output
+    if row.kind in (Kind.LOOP, Kind.ITERATION) and isinstance(output, list) and output:
+        return output[-1]  # what they began with stands before it
+    return output
 
 
 def _rollback(row: CompensationRow) -> RollbackRecord:

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,9 @@ from celery.signals import worker_init
 from django.db import connections
 
 from django_rivet.conf import get_settings
-from django_rivet.models import WorkflowRun
 from django_rivet.runtime.bell import has_broker, send
 from django_rivet.store.database import alias
+from django_rivet.store.events import FORGOTTEN_AT_ONCE, forget_events
 from django_rivet.store.runs import due_actors
 
 logger = logging.getLogger(__name__)
@@ -27,6 +27,8 @@ BATCH = 1000
 
 PATIENCE_SECONDS = 3.0
 """How long a hint may lie in the broker before it is taken for lost and sent again."""
+
+TIDY_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class Sweeper:
         self._hint = hint
         self._pause = pause
         self._hinted: dict[uuid.UUID, Hint] = {}
+        self._tidied = 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rivet-sweeper", daemon=True)
 
@@ -65,22 +68,26 @@ class Sweeper:
     def sweep(self) -> int:
         """One look; returns how many hints were given."""
         now = time.monotonic()
-        due = due_actors(BATCH)
-        epochs = epochs_of([actor_id for actor_id, _ in due])
         known = {}
         hints = 0
-        for actor_id, type_name in due:
-            hint = Hint(now, epochs.get(actor_id, 0))
-            before = self._hinted.get(actor_id)
+        for due in due_actors(BATCH):
+            hint = Hint(now, due.epoch)
+            before = self._hinted.get(due.actor_id)
             if before is None or before.was_heard(hint) or before.is_lost(hint):
-                self._hint(actor_id, type_name)
+                self._hint(due.actor_id, due.type_name)
                 hints += 1
             else:
                 hint = before
-            known[actor_id] = hint
+            known[due.actor_id] = hint
         # What is not due any more was heard; should it become due again, that is news.
         self._hinted = known
         return hints
+
+    def tidy(self) -> None:
+        """Once a minute: forget events that are older than ``EVENT_RETENTION``."""
+        now = time.monotonic()
+        if now - self._tidied >= TIDY_SECONDS and forget_events(get_settings().EVENT_RETENTION) < FORGOTTEN_AT_ONCE:
+            self._tidied = now
 
     # Below: how it is done -------------------------------------------------------------------
 
@@ -88,17 +95,12 @@ class Sweeper:
         while not self._stop.wait(self._pause):
             try:
                 self.sweep()
+                self.tidy()
             except Exception:
                 # A sweeper that dies would leave timers to nobody: the next sweep may find the database again.
                 logger.exception("a sweep failed; the next one comes in %g s", self._pause)
                 connections[alias()].close()
         connections[alias()].close()
-
-
-def epochs_of(actor_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, int]:
-    if not actor_ids:
-        return {}
-    return dict(WorkflowRun.objects.using(alias()).filter(pk__in=actor_ids).values_list("actor_id", "epoch"))
 
 
 class SweeperStep(bootsteps.StartStopStep):

@@ -57,9 +57,19 @@ def renew(lease: Lease) -> bool:
     return row(fill(sql.RENEW, lease=moment_sql(lease.seconds)), [lease.actor_id, lease.epoch]) is not None
 
 
-def due_actors(limit: int, *, dead: str = "") -> list[tuple[uuid.UUID, str]]:
-    """Actors that a worker should drive now, with their types, in no particular order."""
-    return [(_uuid(actor_id), type_name) for actor_id, type_name in rows(fill(sql.DUE), [dead, limit])]
+@dataclass(frozen=True, slots=True)
+class Due:
+    """An actor that a worker should drive now."""
+
+    actor_id: uuid.UUID
+    type_name: str
+    epoch: int
+    """Another one later means that somebody has driven it since."""
+
+
+def due_actors(limit: int, *, dead: str = "") -> list[Due]:
+    """In no particular order; ``dead`` as for ``claim``."""
+    return [Due(_uuid(actor_id), name, int(epoch)) for actor_id, name, epoch in rows(fill(sql.DUE), [dead, limit])]
 
 
 def now() -> datetime:

@@ -121,13 +121,13 @@ SAVE_TURN = """
 ADD_EVENTS = "INSERT INTO django_rivet_event (actor_id, seq, name, payload, created_at) VALUES {rows}"
 
 DUE = f"""
-    SELECT r.actor_id, a.type FROM django_rivet_workflowrun r JOIN django_rivet_actor a ON a.id = r.actor_id
+    SELECT r.actor_id, a.type, r.epoch FROM django_rivet_workflowrun r JOIN django_rivet_actor a ON a.id = r.actor_id
     WHERE r.holder IS NULL AND r.due_at <= {{now}} AND r.status IN {ACTIVE}
     UNION
-    SELECT r.actor_id, a.type FROM django_rivet_workflowrun r JOIN django_rivet_actor a ON a.id = r.actor_id
+    SELECT r.actor_id, a.type, r.epoch FROM django_rivet_workflowrun r JOIN django_rivet_actor a ON a.id = r.actor_id
     WHERE r.holder IS NOT NULL AND (r.lease_until <= {{now}} OR r.holder = %s) AND r.status IN {ACTIVE}
     UNION
-    SELECT r.actor_id, a.type FROM django_rivet_message m
+    SELECT r.actor_id, a.type, r.epoch FROM django_rivet_message m
     JOIN django_rivet_workflowrun r ON r.actor_id = m.actor_id JOIN django_rivet_actor a ON a.id = r.actor_id
     WHERE m.status = 'queued' AND m.visible_at <= {{now}} AND r.holder IS NULL AND r.waiting IS NOT NULL
       AND r.status IN {ACTIVE} AND (r.waiting = ',' OR {{position}})

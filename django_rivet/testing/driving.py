@@ -29,6 +29,6 @@ def drive(handle: Handle | None = None) -> str | None:
         while drive_once(handle._id, worker):
             pass
         return handle.status
-    while sum(drive_once(actor_id, worker) for actor_id, _ in due_actors(BATCH, dead=name)):
+    while sum(drive_once(due.actor_id, worker) for due in due_actors(BATCH, dead=name)):
         pass
     return None

@@ -76,6 +76,9 @@ class Checkout(Actor):
 
 
 class Child(Checkout):
+    class Meta:
+        abstract = True
+
     def release(self, rollback, output):
         return ("child", output)
 

@@ -235,3 +235,65 @@ def test_cancel_03_a_plain_cancellation_does_not_stop_the_rollback_of_an_earlier
 
     assert drive(trip) == "cancelled"
     assert outside[2:] == ["undo H-2", "undo F-1"]
+
+
+@pytest.mark.parametrize("rollback", [False, True])
+def test_cancel_03_a_block_that_was_just_recovered_is_undone_to_its_end(outside, rollback):
+    """`recover()` promised its handlers fresh attempts; a cancellation before they began does not take that back."""
+    doors = []
+
+    class Trip(trips(outside, doors)):
+        @workflow
+        def run(self, ctx):
+            ctx.rollback_checkpoint("trip")
+            ctx.step("flight", self.do, "F-1", rollback=self.undo)
+            ctx.try_block("stay", self.stay, rollback=True)
+            ctx.step("car", self.do, "C-3")
+
+        def stay(self, block):
+            block.step("room", self.do, "R-1", rollback=self.undo_when_open, rollback_max_retries=0)
+            block.step("breakfast", self.fail)
+
+    trip = Trip.create("one")
+    assert drive(trip) == "rollback_failed"
+    doors.append("open")
+    trip.recover()
+
+    trip.cancel(rollback=rollback)
+    assert drive(trip) == "cancelled"
+
+    assert outside[3:] == ["undo R-1", *(["undo F-1"] if rollback else [])]
+
+
+@pytest.mark.parametrize("rollback", [False, True])
+def test_cancel_03_a_handler_of_a_block_given_up_after_the_request_is_recovered_to_the_end(outside, rollback):
+    """The request waits in `rollback_failed`; `recover()` finishes the block, and then the actor is cancelled."""
+    doors = []
+
+    class Trip(trips(outside, doors)):
+        @workflow
+        def run(self, ctx):
+            ctx.rollback_checkpoint("trip")
+            ctx.step("flight", self.do, "F-1", rollback=self.undo)
+            ctx.try_block("stay", self.stay, rollback=True)
+            ctx.step("car", self.do, "C-3")
+
+        def stay(self, block):
+            block.step("room", self.do, "R-1", rollback=self.undo_when_open, rollback_max_retries=1)
+            block.step("breakfast", self.fail)
+
+    trip = Trip.create("one")
+    assert drive(trip) == "rolling_back"
+    trip.cancel(rollback=rollback)
+    advance(1)
+    assert drive(trip) == "rollback_failed"
+    doors.append("open")
+
+    trip.recover()
+    assert drive(trip) == "cancelled"
+
+    assert outside[2:] == [
+        *("closed at attempt 1", "closed at attempt 2", "undo R-1"),
+        *(["undo F-1"] if rollback else []),
+    ]
+    assert trip.error is None

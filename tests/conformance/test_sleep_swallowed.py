@@ -215,3 +215,45 @@ def test_sleep_12_a_usage_error_that_a_block_swallowed_is_raised_again(outside):
     assert actor.error.name == "InvalidStepError"
     assert outside == []
     assert len(actor.history()) == 0
+
+
+def use_a_verb_wrongly(actor, ctx):
+    ctx.sleep("nap", "soon")
+
+
+def use_the_state_outside_a_step(actor, ctx):
+    actor.state["count"] = 1
+
+
+def call_another_actor_outside_a_step(actor, ctx):
+    type(actor).get("one")
+
+
+@pytest.mark.parametrize(
+    ("mistake", "error"),
+    [
+        (use_a_verb_wrongly, "InvalidStepError"),
+        (use_the_state_outside_a_step, "StepOnlyError"),
+        (call_another_actor_outside_a_step, "StepOnlyError"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_sleep_12_a_usage_error_that_was_swallowed_is_raised_by_the_next_call(outside, mistake, error):
+    """A mistake in the code cannot be hidden by a broad `except`: nothing is done after it."""
+
+    class Careless(Actor):
+        state = {"count": 0}
+
+        @workflow
+        def run(self, ctx):
+            try:
+                mistake(self, ctx)
+            except Exception:
+                outside.append("swallowed")
+            ctx.step("after", outside.append, "after")
+
+    actor = Careless.create("one")
+
+    assert drive(actor) == "failed"
+    assert actor.error.name == error
+    assert outside == ["swallowed"]

@@ -64,6 +64,7 @@ class OrderActor(Actor):
         StockActor.get_or_create("main").release(reservation)
 
     def charge(self, order: str) -> str:
+        outside.note(f"begin:{order}", current_step().idempotency_key)
         time.sleep(random.random() * 0.05)
         outside.note(f"charge:{order}", current_step().idempotency_key)
         time.sleep(random.random() * 0.05)

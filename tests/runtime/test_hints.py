@@ -97,3 +97,20 @@ def actor_epoch(actor_id: str) -> int:
     from django_rivet.models import WorkflowRun
 
     return WorkflowRun.objects.get(pk=actor_id).epoch
+
+
+def test_the_sweeper_forgets_events_that_are_too_old(shop: SimpleNamespace) -> None:
+    """They are kept for clients that come back, and not for ever."""
+    from django_rivet.models import Event
+
+    actor = shop.Checkout.create("main")
+    actor.send("orders", {"id": "1", "fails": True})
+    drive_task(actor.id)
+    sweeper = Sweeper(lambda actor_id, type_name: None, pause=1)
+
+    sweeper.tidy()
+    assert Event.objects.count() == 1
+
+    advance(3601)
+    Sweeper(lambda actor_id, type_name: None, pause=1).tidy()
+    assert Event.objects.count() == 0
