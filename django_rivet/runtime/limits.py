@@ -10,8 +10,12 @@ from contextlib import contextmanager
 from types import FrameType
 
 from django_rivet.engine.exceptions import StepTimeoutError
+from django_rivet.store.database import abandon_queries
 
-AGAIN_SECONDS = 0.1  # a broad ``except`` swallows one interruption, but not one after another
+AGAIN_SECONDS = 0.25
+"""A broad ``except`` swallows one interruption, but not one after another. They must not come faster than psycopg looks
+for signals while it waits (every 0.1 s): each one begins that wait anew.
+"""
 
 
 class _OutOfTime(BaseException):
@@ -34,6 +38,7 @@ def time_limit(seconds: float, what: str) -> Iterator[None]:
         with _alarm(seconds) if threading.current_thread() is threading.main_thread() else _unarmed():
             yield
     except _OutOfTime:
+        abandon_queries()
         raise StepTimeoutError(f"{what} ran longer than {seconds:g} s") from None
     except Exception as error:
         if time.monotonic() - started >= seconds:

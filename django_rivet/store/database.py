@@ -12,6 +12,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_rivet.models import Actor
 
+CANCEL_SECONDS = 5.0
+"""How long to wait for PostgreSQL to take a cancellation; then the connection is closed."""
+
 
 def alias() -> str:
     """The alias of the one database that holds the engine's tables."""
@@ -59,6 +62,29 @@ def aware(value: Any) -> datetime | None:
         return value
     moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
     return moment.replace(tzinfo=UTC)
+
+
+def abandon_queries() -> None:
+    """Make connections usable again whose query an interruption has left running: PostgreSQL is told to cancel it."""
+    for each in connections.all(initialized_only=True):
+        if each.vendor == "postgresql" and each.connection is not None and not each.connection.closed:
+            _abandon_query(each)
+
+
+def _abandon_query(conn: BaseDatabaseWrapper) -> None:
+    from psycopg import Error
+    from psycopg.pq import TransactionStatus
+
+    driver = conn.connection
+    if driver.info.transaction_status != TransactionStatus.ACTIVE:
+        return
+    try:
+        driver.cancel_safe(timeout=CANCEL_SECONDS)
+        while driver.pgconn.get_result() is not None:
+            pass
+    except Error:
+        # Whatever it still does, it does without us.
+        driver.close()
 
 
 # The clock ---------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new"), PAIRS, ids="-".join)
+@pytest.mark.parametrize(("old", "new"), PAIRS, ids=[f"{old} to {new}" for old, new in PAIRS])
 def test_diverge_01_another_kind_at_a_recorded_path(outside, old, new):
     """Code that asks for something else under a recorded name diverges before it does anything."""
     everything = KINDS | BLOCKS

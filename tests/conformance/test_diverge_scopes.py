@@ -168,6 +168,24 @@ def test_diverge_03_a_workflow_that_returns_too_early_is_not_completed():
     assert order.output is None
 
 
+def test_diverge_03_what_a_pass_noted_before_it_diverged_is_not_written():
+    """Waits that were over, ends of iterations and messages that it took belong to code that does not fit."""
+
+    def read(ctx):
+        for turn in ctx.loop("letters"):
+            turn.sleep("rest", REST)
+            turn.queue.next("letter")
+            break
+
+    order = deployed(lambda ctx: [ctx.step("a", int), read(ctx)], read)
+
+    assert order.status == "diverged"
+    assert "'a'" in order.error.message
+    rows = Entry.objects.filter(actor_id=order.id).values_list("path", "status")
+    assert set(rows) == {("a", "completed"), ("letters", "running"), ("letters/0/rest", "pending")}
+    assert Message.objects.get(actor_id=order.id).status == "queued"
+
+
 def test_diverge_03_a_retry_counts_as_new_in_front_of_an_unvisited_entry(outside):
     """An atomic step that never completed is not recorded, so its next attempt must not run where history is lost."""
 

@@ -76,27 +76,39 @@ def test_the_hook_of_an_action_calls_its_own_actor(audit: Any) -> None:
     assert audit.state.notes == ["asked for", "later"]
 
 
-def test_the_hook_of_a_creation_calls_other_actors(audit: Any) -> None:
-    """The new actor is committed by then."""
+def test_the_hook_of_a_creation_calls_the_new_actor() -> None:
+    """It is committed by then, with the state that its creation gave it."""
+    with isolated_actors():
 
-    class Desk(Actor):
-        def on_create(self, input):
-            tell(audit, "a new desk")
+        class Desk(Actor):
+            class State:
+                notes: list[str] = []
 
-    Desk.create("main")
+            def on_create(self, input):
+                self.state.notes.append("created")
+                transaction.on_commit(lambda: Desk.get("main").note("committed"))
 
-    assert told(audit, "a new desk")
+            @action
+            def note(self, text: str) -> None:
+                self.state.notes.append(text)
+
+        desk = Desk.create("main")
+
+        assert desk.state.notes == ["created", "committed"]
 
 
-def test_the_hook_of_a_rollback_handler_calls_other_actors(audit: Any) -> None:
-    """The handler is on record by then, and is not run again."""
+def test_the_hook_of_a_blocks_rollback_handler_calls_other_actors(audit: Any) -> None:
+    """Its handlers run in the midst of the workflow's code, but the hook is no workflow code."""
 
     class Trip(Actor):
         @workflow
         def run(self, ctx):
-            ctx.rollback_checkpoint("trip")
-            ctx.step("room", int, rollback=self.give_back)
-            ctx.step("fail", self.fail)
+            ctx.try_block("stay", self.stay, rollback=True)
+
+        def stay(self, block):
+            block.rollback_checkpoint("stay")
+            block.step("room", int, rollback=self.give_back)
+            block.step("fail", self.fail)
 
         def give_back(self, rollback, output):
             tell(audit, "a handler")
@@ -104,7 +116,7 @@ def test_the_hook_of_a_rollback_handler_calls_other_actors(audit: Any) -> None:
         def fail(self):
             raise CriticalError("no")
 
-    assert drive(Trip.create("one")) == "failed"
+    assert drive(Trip.create("one")) == "completed"
 
     assert told(audit, "a handler")
 

@@ -1,4 +1,4 @@
-"""A cancellation that was accepted while the workflow failed is carried out."""
+"""Cancellations at awkward moments: what was accepted is carried out, and what began to be undone is undone."""
 
 from __future__ import annotations
 
@@ -60,3 +60,42 @@ def test_a_cancellation_after_the_last_record_is_not_lost(rollback: bool) -> Non
 
     assert answers == [True]
     assert trip.error is None
+
+
+def test_a_cancellation_right_after_recover_lets_a_block_be_undone_to_its_end() -> None:
+    """The handlers have their fresh attempts, and only then is the workflow cancelled."""
+    log: list[str] = []
+    doors: list[str] = []
+
+    class Trip(Actor):
+        @workflow
+        def run(self, ctx):
+            ctx.try_block("stay", self.stay, rollback=True)
+            ctx.step("home", log.append, "home")
+
+        def stay(self, block):
+            block.rollback_checkpoint("stay")
+            block.step("parking", int, rollback=self.undo)
+            block.step("room", int, rollback=self.undo, rollback_max_retries=0)
+            block.step("breakfast", self.fail)
+
+        def undo(self, rollback, output):
+            if not doors:
+                raise OSError("closed")
+            log.append("undone")
+
+        def fail(self):
+            raise CriticalError("no eggs")
+
+    # Given a block whose rollback stands still, until an operator lets it go on
+    trip = Trip.create("one")
+    assert drive(trip) == "rollback_failed"
+    doors.append("open")
+    trip.recover()
+
+    # When another one cancels before a worker is there
+    assert trip.cancel()
+
+    # Then nothing is left half undone
+    assert drive(trip) == "cancelled"
+    assert log == ["undone", "undone"]
