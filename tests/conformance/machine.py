@@ -55,7 +55,7 @@ class Machine(Actor):
         context.step(f"{name} reported", self.note, [name, *what])
 
     def step(self, context, name, path, node, may_undo):
-        options: dict[str, Any] = {"max_retries": 2, "retry_backoff_base": 1}
+        options: dict[str, Any] = {"max_retries": 2, "retry_backoff_base": 1, "retry_jitter": 0}
         if node.kind == "ephemeral":
             return context.step(name, lambda: path, ephemeral=True)
         if node.kind != "atomic":

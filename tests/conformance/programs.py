@@ -78,7 +78,7 @@ def programs_of(steps: st.SearchStrategy[Step], **root: Any) -> st.SearchStrateg
     leaves = st.one_of(
         steps,
         steps,
-        st.builds(Sleep, st.sampled_from([0, 0.01, 60])),
+        st.builds(Sleep, st.sampled_from([0, 60])),
         st.builds(Receive, batch=st.integers(0, 3), timeout=st.sampled_from([None, 0, 30])),
         st.builds(Value, st.sampled_from(["random", "uuid", "now"])),
     )

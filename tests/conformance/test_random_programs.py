@@ -10,7 +10,8 @@ from django_rivet.testing import isolated_actors
 from tests.conformance.machine import double_effects, drive_to_the_end, machine, outcome, suffer
 from tests.conformance.programs import Accident, Block, Loop, Receive, Sleep, Step, accidents, programs
 
-pytestmark = pytest.mark.django_db
+# Shrinking a failure takes longer than a test may.
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
 
 examples = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
