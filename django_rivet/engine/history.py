@@ -14,7 +14,7 @@ from django_rivet.engine.entries import (
     UndoStatus,
 )
 from django_rivet.engine.exceptions import HistoryDivergedError
-from django_rivet.engine.location import child, is_under, parent
+from django_rivet.engine.location import child, is_under, parent, scopes_around
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,6 @@ class History:
         self._recorded_names = {scope: dict(names) for scope, names in self._names.items()}
         self.is_replaying = bool(self.entries)
         """Until the pass meets the first thing that is not over."""
-        self._unrecorded: set[str] = set()
-        """Blocks that hold nothing recorded."""
         self._notes: dict[str, Entry] = {}
         self._pruned: list[str] = []
         self._taken: list[ReceivedMessage] = []
@@ -89,21 +87,20 @@ class History:
                 f"{path!r} is recorded as a {recorded_as} and the code now asks for a {kind or 'block'}: "
                 "give the new one another name, or put the old code back"
             )
-        if recorded_as is None and kind is None:
-            # A block leaves no record of its own; what is new in it is new in the scope around it.
-            self._unrecorded.add(path)
-        elif recorded_as is None:
+        # A plain block leaves no record of its own, and so is none to be refused.
+        if recorded_as is None and kind is not None:
             self.refuse_new(scope, f"the new {kind} {name!r} stands before them")
         is_over = (entry is None and kind is None) or (entry is not None and entry.status in _REPLAYED)
         self.is_replaying = self.is_replaying and is_over
         return entry
 
     def refuse_new(self, scope: str, reason: str) -> None:
-        """Raise ``HistoryDivergedError`` where something new may not happen in this scope."""
+        """Raise ``HistoryDivergedError`` where recorded entries of this scope, or one around it, were not reached."""
         self.refuse_unvisited(scope, reason)
-        while scope in self._unrecorded:
-            scope = parent(scope)
-            self.refuse_unvisited(scope, reason)
+        for around in scopes_around(scope):
+            # Of a loop's iterations those that have ended are not entered again.
+            if around not in self.entries or self.entries[around].kind is not Kind.LOOP:
+                self.refuse_unvisited(around, reason)
 
     def refuse_unvisited(self, scope: str, reason: str) -> None:
         """Raise ``HistoryDivergedError`` where recorded entries of this scope were not reached.

@@ -91,6 +91,7 @@ def _run(action: ActionDefinition, actor: Actor[Any], args: Sequence[Any], kwarg
         _ = actor.state  # a coroutine cannot ask the database for it when it first looks
     with running_hook():
         result = finished(action.function(actor, *args, **kwargs))
+    refuse_broken()
     result = action.signature.validate_result(result)
     if result is actor.state:
         # What the caller gets must not be what the turn goes on to change.

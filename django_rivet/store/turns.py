@@ -72,6 +72,8 @@ def refuse_broken() -> None:
 def is_broken() -> bool:
     """Whether the open transaction cannot be committed any more: a body swallowed an error of the database."""
     conn = connection()
+    if not conn.in_atomic_block:
+        return False
     if conn.needs_rollback or conn.connection is None:
         return True
     if conn.vendor != "postgresql":

@@ -248,3 +248,27 @@ def test_diverge_05_the_next_iteration_is_free_of_what_an_earlier_one_has_record
 
     assert order.status == "sleeping", str(order.error)
     assert outside == ["alpha"]
+
+
+def test_diverge_03_nothing_new_happens_in_a_loop_behind_an_entry_that_was_dropped(rivet, outside):
+    """Differs on purpose from the reference: what is new in an inner scope is new in front of what is around it too."""
+    for is_changed in (False, True):
+        with isolated_actors():
+
+            class Shop(Actor):
+                orders = Queue(str)
+
+                @workflow
+                def run(self, ctx, is_changed=is_changed):
+                    if not is_changed:
+                        ctx.step("open", outside.append, "open")
+                    for turn in ctx.loop("orders"):
+                        turn.step("serve", outside.append, turn.queue.next("order").body)
+
+            shop = Shop.get_or_create("one")
+            shop.send("orders", "changed" if is_changed else "unchanged")
+            status = rivet.drive(shop)
+
+    assert status == "diverged"
+    assert "'open'" in shop.error.message
+    assert outside == ["open", "unchanged"]
