@@ -10,6 +10,7 @@ import math
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
+from types import TracebackType
 
 from django_rivet.engine.entries import Entry, ErrorInfo, Failure, FailureKind
 from django_rivet.engine.exceptions import (
@@ -127,11 +128,20 @@ def _shorten(text: str, limit: int) -> str:
 
 
 def _stack(error: BaseException) -> str:
+    """The traceback from the first frame on that is the user's: how the engine came to call it helps nobody."""
+    first = error.__traceback__
+    while first is not None and first.tb_next is not None and _is_ours(first):
+        first = first.tb_next
     try:
-        lines = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        lines = "".join(traceback.format_exception(type(error), error, first))
     except Exception:
-        lines = "".join(traceback.format_tb(error.__traceback__))
+        lines = "".join(traceback.format_tb(first))
     return _text(lines[-MAX_STACK:])
+
+
+def _is_ours(step: TracebackType) -> bool:
+    module = str(step.tb_frame.f_globals.get("__name__"))
+    return module.partition(".")[0] in {"django_rivet", "contextlib", "asgiref"}
 
 
 def _metadata(error: BaseException) -> dict[str, object]:
