@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
+import pytest
+
 from django_rivet.engine.durations import seconds
 from django_rivet.engine.failures import describe
 
@@ -26,7 +28,7 @@ def test_a_traceback_begins_with_the_users_code() -> None:
 
 def test_a_traceback_of_the_engines_own_keeps_its_last_frame() -> None:
     """There is always something to go by."""
-    try:
+    with pytest.raises(ValueError, match="the delay") as raised:
         seconds("soon", "the delay")
-    except ValueError as error:
-        assert "durations.py" in describe(error).stack
+
+    assert "durations.py" in describe(raised.value).stack
