@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from django_rivet.engine.entries import Compensation, Entry, EntryStatus, Kind, UndoStatus
-from django_rivet.engine.location import is_under, parent
+from django_rivet.engine.location import is_under, parent, scopes_around
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def _opened_again(entries: Mapping[str, Entry], put_back: Mapping[str, Entry]) -
     removed = []
     first: dict[str, int] = {}
     for path in put_back:
-        for around in _around(path):
+        for around in scopes_around(path):
             loop = parent(around)
             if loop in entries and entries[loop].kind is Kind.LOOP:
                 number = int(around.rpartition("/")[2])
@@ -104,15 +104,8 @@ def _is_in_failed_block(entries: Mapping[str, Entry], path: str) -> bool:
     """What such a block did was undone when it failed, and its outcome was given to the workflow."""
     return any(
         around in entries and entries[around].kind is Kind.BLOCK and entries[around].status is EntryStatus.FAILED
-        for around in _around(path)
+        for around in scopes_around(path)
     )
-
-
-def _around(path: str) -> list[str]:
-    scopes = []
-    while path := parent(path):
-        scopes.append(path)
-    return scopes
 
 
 def handler_again(compensation: Compensation) -> Compensation:
