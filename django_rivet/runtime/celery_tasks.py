@@ -8,9 +8,9 @@ import uuid
 from celery import shared_task
 from django.db import connections
 
-from django_rivet.actors.registry import registry
 from django_rivet.conf import get_settings
 from django_rivet.models import Actor
+from django_rivet.runtime import shutdown
 from django_rivet.runtime.bell import TASK, ring
 from django_rivet.runtime.drive import DatabaseFailedError, this_worker
 from django_rivet.runtime.drive import drive as drive_once
@@ -19,7 +19,10 @@ from django_rivet.store.database import alias
 
 @shared_task(name=TASK, ignore_result=True)
 def drive(actor_id: str) -> None:
-    """Drive an actor until it waits, or until its slice is over; then it goes behind the others."""
+    """Drive an actor until it waits, or until its slice is over; then it goes behind the others.
+
+    A worker that is told to stop leaves it to another one at the next boundary.
+    """
     instance = uuid.UUID(actor_id)
     # Celery closes connections around each task, unless it is told to keep them; then a dead one would be kept too.
     if not connections[alias()].in_atomic_block:
@@ -28,11 +31,17 @@ def drive(actor_id: str) -> None:
     slice_ends = time.monotonic() + get_settings().SLICE_SECONDS
     try:
         # Whatever came in while it was driven, with a hint that found it taken, is seen by another look.
-        while drive_once(instance, worker):
+        while not shutdown.is_requested() and drive_once(instance, worker):
             if time.monotonic() >= slice_ends:
-                row = Actor.objects.using(alias()).filter(pk=instance).only("type").first()
-                if row is not None and row.type in {d.type_name for d in registry}:
-                    ring(instance, row.type)
+                _ring(instance)
                 return
+        if shutdown.is_requested():
+            _ring(instance)
     except DatabaseFailedError:
         return  # it is logged, and the sweeper comes back to it
+
+
+def _ring(actor_id: uuid.UUID) -> None:
+    row = Actor.objects.using(alias()).filter(pk=actor_id).only("type").first()
+    if row is not None:
+        ring(actor_id, row.type)

@@ -39,6 +39,7 @@ from django_rivet.engine.suspend import (
 )
 from django_rivet.engine.undo import owed_under
 from django_rivet.models import Actor as ActorRow
+from django_rivet.runtime import shutdown
 from django_rivet.runtime.handles import handle_of
 from django_rivet.runtime.heartbeat import heartbeat
 from django_rivet.runtime.host import DriveHost
@@ -72,7 +73,8 @@ class Worker:
 
 def this_worker() -> Worker:
     """A worker named after this process; names are for people, ownership is the epoch's."""
-    return Worker(f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}")
+    name = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+    return Worker(name, evicted=shutdown.is_requested)
 
 
 def in_process_worker(name: str) -> Worker:

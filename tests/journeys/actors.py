@@ -132,3 +132,16 @@ class LongChargeActor(Actor):
         if current_step().attempt == 1:
             time.sleep(30)
         outside.note("charge", current_step().idempotency_key)
+
+
+class ManyStepsActor(Actor):
+    """Two hundred short steps, one after another."""
+
+    @workflow
+    def run(self, ctx):
+        for number in range(200):
+            ctx.step(f"step-{number}", self.short, atomic=False)
+
+    def short(self) -> None:
+        outside.note("step", current_step().idempotency_key)
+        time.sleep(0.05)

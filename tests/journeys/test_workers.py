@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.actors import OrderActor, PatientActor, StubbornActor
+from tests.journeys.actors import ManyStepsActor, OrderActor, PatientActor, StubbornActor
 from tests.journeys.conftest import LEASE_SECONDS, StartWorker
 from tests.journeys.outside import effects
 from tests.journeys.workers import eventually
@@ -52,3 +52,27 @@ def test_a_worker_without_a_broker_does_all_of_it(start_worker: StartWorker, led
 
     eventually(lambda: all(len(actor.state.confirmed) == 2 for actor in actors), 30, "orders are confirmed", worker.log)
     assert [actor.state.rejected for actor in actors] == [[f"{actor.key}-1"] for actor in actors]
+
+
+def test_a_worker_that_is_told_to_stop_hands_its_actor_over_at_once(
+    start_worker: StartWorker, ledger: Path, redis_url: str
+) -> None:
+    """At the next step, without waiting for the lease, the slice or the end; and no step runs twice."""
+    # Given an actor with ten seconds of work, in the middle of it, and another worker
+    first = start_worker("--concurrency=1", broker=redis_url, LEASE_SECONDS=60, SLICE_SECONDS=60)
+    actor = ManyStepsActor.create("main")
+    eventually(lambda: "step" in effects(ledger), 30, "the work begins", first.log)
+    second = start_worker("--concurrency=1", broker=redis_url, LEASE_SECONDS=60, SLICE_SECONDS=60)
+    eventually(lambda: second.is_ready, 30, "the second worker is ready", second.log)
+
+    # When the first is told to stop
+    first.process.terminate()
+    first.process.wait(10)
+    done = len(effects(ledger)["step"])
+
+    # Then the second goes on soon, and no step comes twice
+    took = eventually(lambda: len(effects(ledger)["step"]) > done, 10, "the second goes on", second.log)
+    assert done < 200
+    assert took < 3
+    eventually(lambda: actor.status == "completed", 30, "all steps are done", second.log)
+    assert set(effects(ledger)["step"].values()) == {1}
