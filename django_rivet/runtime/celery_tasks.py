@@ -12,8 +12,9 @@ from django_rivet.conf import get_settings
 from django_rivet.models import Actor
 from django_rivet.runtime import shutdown
 from django_rivet.runtime.bell import TASK, ring
-from django_rivet.runtime.drive import DatabaseFailedError, this_worker
+from django_rivet.runtime.drive import DatabaseFailedError
 from django_rivet.runtime.drive import drive as drive_once
+from django_rivet.runtime.worker import this_worker
 from django_rivet.store.database import alias
 
 

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import uuid
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -26,6 +22,8 @@ from django_rivet.engine.entries import EntryStatus, ErrorInfo, UndoStatus
 from django_rivet.engine.events import ErrorEvent, StepFailed, WorkflowFailed
 from django_rivet.engine.events import RollbackFailed as RollbackEvent
 from django_rivet.engine.exceptions import WorkflowCancelledError, WorkflowFailedError
+from django_rivet.engine.failures import describe
+from django_rivet.engine.history import History
 from django_rivet.engine.location import ROOT
 from django_rivet.engine.outcome import Completed, Diverged, Failed, Outcome, Suspended
 from django_rivet.engine.suspend import (
@@ -39,13 +37,12 @@ from django_rivet.engine.suspend import (
 )
 from django_rivet.engine.undo import owed_under
 from django_rivet.models import Actor as ActorRow
-from django_rivet.runtime import shutdown
 from django_rivet.runtime.handles import handle_of
-from django_rivet.runtime.heartbeat import heartbeat
 from django_rivet.runtime.host import DriveHost
+from django_rivet.runtime.worker import Worker
 from django_rivet.store import runs
 from django_rivet.store.database import alias
-from django_rivet.store.journal import Lease, Release, load_history
+from django_rivet.store.journal import Release, load_history
 from django_rivet.store.run_errors import RunError, dump_run_error, load_run_error
 from django_rivet.store.runs import Claim
 
@@ -56,30 +53,6 @@ DIVERGED_PAUSES = (1, 2, 5, 10, 30, 60, 120, 300)
 
 BROKEN_PAUSE = 1.0
 """Seconds until an actor is tried again whose drive the database failed."""
-
-
-@dataclass(frozen=True)
-class Worker:
-    """Who drives, and how it waits."""
-
-    name: str
-    dead: str = ""
-    """A worker whose leases count as run out."""
-    may_pause: bool = True
-    """Whether short waits are spent in memory."""
-    evicted: Callable[[], bool] = lambda: False
-    keep_alive: Callable[[Lease], AbstractContextManager[None]] = heartbeat.of
-
-
-def this_worker() -> Worker:
-    """A worker named after this process; names are for people, ownership is the epoch's."""
-    name = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
-    return Worker(name, evicted=shutdown.is_requested)
-
-
-def in_process_worker(name: str) -> Worker:
-    """A worker that never sleeps and needs no heartbeat: tests drive with it."""
-    return Worker(name, dead=name, may_pause=False, keep_alive=lambda lease: nullcontext())
 
 
 def drive(actor_id: uuid.UUID, worker: Worker) -> bool:
@@ -100,19 +73,23 @@ def drive(actor_id: uuid.UUID, worker: Worker) -> bool:
         return False
     actor = actor_class(str(actor_id), row.key)
     with worker.keep_alive(claim.lease):
-        Drive(actor, claim, worker).run()
+        try:
+            history = load_history(claim.lease.actor_id)
+        except ValueError as error:
+            # Damaged, or written by newer code than this: nothing may be done on top of what cannot be read.
+            Drive(actor, claim, History(), worker).refuse(error)
+        else:
+            Drive(actor, claim, history, worker).run()
     return True
 
 
 class Drive:
     """From the claim to the release."""
 
-    def __init__(self, actor: Actor[Any], claim: Claim, worker: Worker) -> None:
+    def __init__(self, actor: Actor[Any], claim: Claim, history: History, worker: Worker) -> None:
         self.actor = actor
         self.claim = claim
-        self.host = DriveHost(
-            actor, claim, load_history(claim.lease.actor_id), may_pause=worker.may_pause, evicted=worker.evicted
-        )
+        self.host = DriveHost(actor, claim, history, may_pause=worker.may_pause, evicted=worker.evicted)
         stored = load_run_error(claim.error)
         self.error = stored if claim.status == "rolling_back" else None
         """Why the workflow rolls back."""
@@ -128,6 +105,10 @@ class Drive:
             raise DatabaseFailedError(f"the database failed the drive of actor {self.actor.id}") from broken.__cause__
         finally:
             self._send_signals()
+
+    def refuse(self, error: Exception) -> None:
+        """The history cannot be read: the actor is ``diverged``, and tried again."""
+        self._diverge(describe(error))
 
     # Below: how it is done -------------------------------------------------------------------
 

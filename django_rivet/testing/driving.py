@@ -6,8 +6,8 @@ import os
 from typing import overload
 
 from django_rivet.runtime.drive import drive as drive_once
-from django_rivet.runtime.drive import in_process_worker
 from django_rivet.runtime.handles import Handle
+from django_rivet.runtime.worker import in_process_worker
 from django_rivet.store.runs import due_actors
 
 BATCH = 100

@@ -11,7 +11,7 @@ from typing import Any
 from django_rivet import Actor, Break, Continue, CriticalError, Queue, current_step, workflow
 from django_rivet.models import Message
 from django_rivet.runtime.drive import drive as drive_once
-from django_rivet.runtime.drive import in_process_worker
+from django_rivet.runtime.worker import in_process_worker
 from django_rivet.testing import SimulatedCrash, advance, crash_at, now
 from tests.conformance.programs import Accident, Block
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from django_rivet import Queue, workflow
-from django_rivet.runtime import drive as driving
+from django_rivet.runtime.worker import in_process_worker
 from django_rivet.testing import advance, drive
 from tests.conformance.undoable import undoable
 
@@ -33,7 +33,7 @@ def trips(outside, open_doors=()):
 
 def stopping_once(outside, mark):
     """A worker that shuts down as soon as ``mark`` is seen outside."""
-    return replace(driving.in_process_worker("stopping"), evicted=lambda: mark in outside)
+    return replace(in_process_worker("stopping"), evicted=lambda: mark in outside)
 
 
 def test_cancel_03_everything_owed_is_undone_newest_first(outside):

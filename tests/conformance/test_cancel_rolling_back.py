@@ -7,6 +7,7 @@ import pytest
 
 from django_rivet import workflow
 from django_rivet.runtime import drive as driving
+from django_rivet.runtime.worker import in_process_worker
 from django_rivet.testing import advance, drive
 from tests.conformance.undoable import undoable
 
@@ -34,7 +35,7 @@ def trips(outside, open_doors=()):
 
 def stopping_once(outside, mark):
     """A worker that shuts down as soon as ``mark`` is seen outside."""
-    return replace(driving.in_process_worker("stopping"), evicted=lambda: mark in outside)
+    return replace(in_process_worker("stopping"), evicted=lambda: mark in outside)
 
 
 @pytest.mark.parametrize("rollback", [False, True])

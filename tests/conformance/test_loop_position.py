@@ -7,7 +7,7 @@ import pytest
 
 from django_rivet import Actor, Break, Continue, CriticalError, Queue, workflow
 from django_rivet.runtime.drive import drive as drive_once
-from django_rivet.runtime.drive import in_process_worker
+from django_rivet.runtime.worker import in_process_worker
 from django_rivet.testing import advance, count_commits, drive, isolated_actors
 
 pytestmark = pytest.mark.django_db

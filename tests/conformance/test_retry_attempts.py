@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 
 from django_rivet import Actor, StepExhaustedError, workflow
-from django_rivet.runtime.drive import Worker
 from django_rivet.runtime.drive import drive as drive_by
+from django_rivet.runtime.worker import Worker
 from django_rivet.testing import SimulatedCrash, isolated_actors
 
 pytestmark = pytest.mark.django_db

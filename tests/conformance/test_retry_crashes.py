@@ -7,8 +7,8 @@ import pytest
 from django.test import override_settings
 
 from django_rivet import Actor, current_step, workflow
-from django_rivet.runtime.drive import Worker
 from django_rivet.runtime.drive import drive as drive_by
+from django_rivet.runtime.worker import Worker
 from django_rivet.testing import SimulatedCrash
 
 pytestmark = pytest.mark.django_db

@@ -7,6 +7,7 @@ import pytest
 
 from django_rivet import workflow
 from django_rivet.runtime import drive as driving
+from django_rivet.runtime.worker import in_process_worker
 from django_rivet.testing import drive
 from tests.conformance.undoable import undoable
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 def stopping_once(outside, mark):
     """A worker that shuts down as soon as ``mark`` is seen outside."""
-    return replace(driving.in_process_worker("stopping"), evicted=lambda: mark in outside)
+    return replace(in_process_worker("stopping"), evicted=lambda: mark in outside)
 
 
 def test_rollback_10_a_worker_that_stops_gives_the_actor_away_between_handlers(outside):

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from django_rivet import CriticalError, RetryAfter, RollbackError, workflow
-from django_rivet.runtime import drive as driving
+from django_rivet.runtime.worker import in_process_worker
 from django_rivet.testing import SimulatedCrash, advance, drive, now
 from tests.conformance.undoable import undoable
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 def stopping_once(outside, mark):
     """A worker that shuts down as soon as ``mark`` is seen outside."""
-    return replace(driving.in_process_worker("stopping"), evicted=lambda: mark in outside)
+    return replace(in_process_worker("stopping"), evicted=lambda: mark in outside)
 
 
 def test_rollback_12_a_handler_that_raises_is_retried(outside):

@@ -9,8 +9,8 @@ import pytest
 
 from django_rivet import Actor, Queue, workflow
 from django_rivet.models import WorkflowRun
-from django_rivet.runtime.drive import Worker
 from django_rivet.runtime.drive import drive as drive_once
+from django_rivet.runtime.worker import Worker
 from django_rivet.testing import SimulatedCrash, advance, count_commits, crash_at, drive, isolated_actors, now
 
 pytestmark = pytest.mark.django_db

@@ -15,7 +15,7 @@ from django_rivet import (
     workflow,
 )
 from django_rivet.runtime.drive import drive as drive_once
-from django_rivet.runtime.drive import in_process_worker
+from django_rivet.runtime.worker import in_process_worker
 from django_rivet.testing import SimulatedCrash, advance, drive
 
 pytestmark = pytest.mark.django_db

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from django_rivet import Actor, CriticalError, InvalidInputError, workflow
+from django_rivet.models import Entry
 from django_rivet.testing import advance, drive, isolated_actors
 
 pytestmark = pytest.mark.django_db
@@ -136,3 +138,21 @@ def test_a_state_that_does_not_fit_the_class_any_more_hides_nothing_else() -> No
         assert order.status == "completed"
         with pytest.raises(InvalidInputError, match=r"state\.total"):
             _ = order.state
+
+
+def test_a_history_that_cannot_be_read_stops_the_actor_and_says_so(shop: SimpleNamespace) -> None:
+    """Damaged, or written by newer code: nothing is done on top of it, and it goes on once it can be read."""
+    actor = shop.Checkout.create("main")
+    actor.send("orders", {"id": "1"})
+    drive(actor)
+    Entry.objects.filter(actor_id=actor.id, path="checkout").update(status="of the future")
+    actor.send("orders", {"id": "2"})
+
+    assert drive(actor) == "diverged"
+    assert "of the future" in actor.error.message
+    assert actor.state.completed == ["1"]
+
+    Entry.objects.filter(actor_id=actor.id, path="checkout").update(status="running")
+    advance(60)
+    assert drive(actor) == "sleeping"
+    assert actor.state.completed == ["1", "2"]

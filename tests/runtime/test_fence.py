@@ -7,7 +7,8 @@ import uuid
 import pytest
 
 from django_rivet import Actor, workflow
-from django_rivet.runtime.drive import drive, this_worker
+from django_rivet.runtime.drive import drive
+from django_rivet.runtime.worker import this_worker
 from django_rivet.store.runs import claim
 from django_rivet.testing import advance, isolated_actors
 from tests.journeys.models import Effect

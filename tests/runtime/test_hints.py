@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from django_rivet.runtime.celery_tasks import drive as drive_task
-from django_rivet.runtime.drive import drive, this_worker
+from django_rivet.runtime.drive import drive
 from django_rivet.runtime.sweeping import PATIENCE_SECONDS, Sweeper
+from django_rivet.runtime.worker import this_worker
 from django_rivet.testing import advance
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -12,7 +12,7 @@ from django.test import override_settings
 
 from django_rivet import Actor, CriticalError, workflow
 from django_rivet.runtime.drive import drive as drive_once
-from django_rivet.runtime.drive import in_process_worker
+from django_rivet.runtime.worker import in_process_worker
 from django_rivet.testing import isolated_actors, now
 
 pytestmark = pytest.mark.django_db

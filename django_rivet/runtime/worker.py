@@ -1,0 +1,38 @@
+"""Who drives, and how it waits."""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from django_rivet.runtime import shutdown
+from django_rivet.runtime.heartbeat import heartbeat
+from django_rivet.store.journal import Lease
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Who drives, and how it waits."""
+
+    name: str
+    dead: str = ""
+    """A worker whose leases count as run out."""
+    may_pause: bool = True
+    """Whether short waits are spent in memory."""
+    evicted: Callable[[], bool] = lambda: False
+    keep_alive: Callable[[Lease], AbstractContextManager[None]] = heartbeat.of
+
+
+def this_worker() -> Worker:
+    """A worker named after this process; names are for people, ownership is the epoch's."""
+    name = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+    return Worker(name, evicted=shutdown.is_requested)
+
+
+def in_process_worker(name: str) -> Worker:
+    """A worker that never sleeps and needs no heartbeat: tests drive with it."""
+    return Worker(name, dead=name, may_pause=False, keep_alive=lambda lease: nullcontext())
