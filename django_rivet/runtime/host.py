@@ -234,12 +234,15 @@ class DriveHost:
 
     def _run_atomic(self, body: Body, record: Record, *, keeps: bool, is_handler: bool, turn_first: bool) -> None:
         turn = WritingTurn(self.actor)
-        with self.recorder.transaction() as begun:
+        # A body that is alive is stopped by its own limit before; one without a limit may think as long as it likes.
+        idle_limit = body.limit + self.recorder.lease.seconds if body.limit > 0 else 0.0
+        with self.recorder.transaction(idle_limit) as begun:
             with errors_of_the_body(is_handler=is_handler), turn_open(turn):
                 if turn_first or inspect.iscoroutinefunction(body.function):
                     # A coroutine cannot ask the database for the state when it first looks at it.
                     turn.get_state()
                 changes = record(body.run())
+                begun.body_has_ended()
                 refuse_broken()
                 turn.save()
             if keeps and begun.changed_nothing:

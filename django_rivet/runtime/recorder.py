@@ -46,9 +46,9 @@ class Recorder:
         self._hook_ran = False
 
     @contextmanager
-    def transaction(self) -> Iterator[Begun]:
+    def transaction(self, idle_limit: float = 0.0) -> Iterator[Begun]:
         # Hooks that a body registered with on_commit run at the end of it: they are no workflow code.
-        with running_hook(), engine_transaction() as begun:
+        with running_hook(), engine_transaction(idle_limit=idle_limit) as begun:
             yield begun
 
     def commit(

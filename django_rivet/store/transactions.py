@@ -28,7 +28,7 @@ observers: list[CommitObserver] = []
 class Begun:
     """One open engine transaction."""
 
-    def __init__(self, connection: BaseDatabaseWrapper) -> None:
+    def __init__(self, connection: BaseDatabaseWrapper, idle_limit: float = 0.0) -> None:
         self.statements = 0
         """How many were sent; none: the body asked the database nothing."""
         self.wrote_nothing = False
@@ -36,15 +36,21 @@ class Begun:
         self._connection = connection
         self._hooks_before = len(connection.run_on_commit)
         self._owes_begin = False
+        self._owes_limit = idle_limit if connection.vendor == "postgresql" else 0.0
 
     @property
     def changed_nothing(self) -> bool:
         """No statement was sent, and nothing waits for the commit."""
         return not self.statements and len(self._connection.run_on_commit) == self._hooks_before
 
+    def body_has_ended(self) -> None:
+        """What the engine itself sends takes no time that a limit would be for."""
+        self._owes_limit = 0.0
+
     def end(self) -> None:
         """The transaction is about to be committed; what comes after it begins as usual."""
         self._owes_begin = False
+        self._owes_limit = 0.0
 
     def make_hooks_robust(self) -> None:
         hooks = self._connection.run_on_commit
@@ -55,6 +61,11 @@ class Begun:
 
     def __call__(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
         self.statements += 1
+        if self._owes_limit:
+            limit, self._owes_limit = self._owes_limit, 0.0
+            with self._connection.cursor() as cursor:
+                cursor.execute(f"SET LOCAL idle_in_transaction_session_timeout = {int(limit * 1000)}")
+            self.statements -= 1
         if self._owes_begin:
             self._owes_begin = False
             # IMMEDIATE whatever the project's transaction_mode: a read that later writes could not wait for a lock.
@@ -69,16 +80,20 @@ class Begun:
 
 
 @contextmanager
-def engine_transaction(*, observed: bool = True) -> Iterator[Begun]:
+def engine_transaction(*, observed: bool = True, idle_limit: float = 0.0) -> Iterator[Begun]:
     """A transaction that holds no lock before its first statement. Nested in another one it is a savepoint.
 
     PostgreSQL's driver sends BEGIN with the first statement anyway; for SQLite it is put off here, since there
     BEGIN IMMEDIATE locks out every other writer. ``observed``: this is a commit of a drive. Hooks that its body
     registered with ``on_commit`` become robust: they run after the step is on record, so their failure must not
     look like the step's.
+
+    ``idle_limit``: after so many seconds without a statement PostgreSQL ends the session, and with it the locks of a
+    worker that was frozen in the middle of a body. It is set before the first statement that a body sends; 0: not.
     """
     conn = connection()
-    begun = Begun(conn)
+    # In a transaction of somebody else's the limit would hold for that.
+    begun = Begun(conn, 0.0 if conn.in_atomic_block else idle_limit)
     with ExitStack() as stack:
         stack.enter_context(conn.execute_wrapper(begun))
         with _putting_off(conn, begun):

@@ -145,3 +145,21 @@ class ManyStepsActor(Actor):
     def short(self) -> None:
         outside.note("step", current_step().idempotency_key)
         time.sleep(0.05)
+
+
+class LockingActor(Actor):
+    """Its first attempt stands still while it holds the actor's turn and a row of the ORM."""
+
+    class State:
+        done: int = 0
+
+    @workflow
+    def run(self, ctx):
+        ctx.step("hold", self.hold, timeout=4)
+
+    def hold(self) -> None:
+        self.state.done += 1
+        Effect.objects.create(name="held")
+        outside.note("holding", current_step().idempotency_key)
+        if current_step().attempt == 1:
+            time.sleep(2)

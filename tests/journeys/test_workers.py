@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
+from django.db import connection
 
-from tests.journeys.actors import ManyStepsActor, OrderActor, PatientActor, StubbornActor
+from tests.journeys.actors import LockingActor, ManyStepsActor, OrderActor, PatientActor, StubbornActor
 from tests.journeys.conftest import LEASE_SECONDS, StartWorker
+from tests.journeys.models import Effect
 from tests.journeys.outside import effects
 from tests.journeys.workers import eventually
 
@@ -76,3 +80,34 @@ def test_a_worker_that_is_told_to_stop_hands_its_actor_over_at_once(
     assert took < 3
     eventually(lambda: actor.status == "completed", 30, "all steps are done", second.log)
     assert set(effects(ledger)["step"].values()) == {1}
+
+
+def test_a_worker_that_is_frozen_with_locks_is_cut_off_and_cannot_write(
+    start_worker: StartWorker, ledger: Path, redis_url: str
+) -> None:
+    """Another one does its step, once; when the frozen one thaws, its commit fails and it goes on with other work.
+
+    PostgreSQL ends the session of the frozen one. SQLite has one writer at a time: there a frozen one stops everybody
+    until it is killed.
+    """
+    # Given a worker that is frozen while it holds the actor's turn and a row lock
+    first = start_worker("--concurrency=1", broker=redis_url)
+    actor = LockingActor.create("main")
+    eventually(lambda: "holding" in effects(ledger), 30, "the body holds its locks", first.log)
+    os.killpg(first.process.pid, signal.SIGSTOP)
+    second = start_worker("--concurrency=1", broker=redis_url)
+
+    # When its lease is over, and the database has ended its session
+    if connection.vendor == "sqlite":
+        first.kill()
+    eventually(lambda: actor.status == "completed", 40, "the other one does the step", second.log)
+
+    # Then the step happened once, also after the frozen one thaws
+    if connection.vendor == "postgresql":
+        os.killpg(first.process.pid, signal.SIGCONT)
+        other = OrderActor.create("other")
+        second.stop()
+        other.send("orders", {"id": "1"})
+        eventually(lambda: other.state.confirmed == ["1"], 30, "the thawed one goes on with other work", first.log)
+    assert actor.state.done == 1
+    assert Effect.objects.filter(name="held").count() == 1

@@ -1,0 +1,290 @@
+"""All actors at one look, for operators and for monitoring. Only reads, and locks nothing.
+
+The number of statements does not depend on the number of actors, nor do the rows that come back. Between two of the
+statements workers go on, so the parts may differ by what happened in that instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db.models import (
+    Case,
+    Count,
+    DateTimeField,
+    F,
+    Max,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+    Value,
+    When,
+    Window,
+)
+from django.db.models.functions import Coalesce, Concat, Greatest, Least, StrIndex
+
+from django_rivet.engine.entries import ErrorInfo
+from django_rivet.models import Message, WorkflowRun
+from django_rivet.store.database import alias, connection, database_now
+from django_rivet.store.run_errors import load_run_error
+
+Status = WorkflowRun.Status
+
+SHOWN_OVERDUE = 3
+SHOWN_TROUBLED = 10
+
+UNREADABLE = "Unreadable error record"
+
+CAN_BE_DUE = (Status.PENDING, Status.RUNNING, Status.SLEEPING, Status.ROLLING_BACK, Status.DIVERGED)
+"""A worker drives only these."""
+
+FINISHED = (Status.COMPLETED, Status.CANCELLED)
+"""Nobody will ever take what lies in their mailboxes."""
+
+TROUBLED = (Status.ROLLBACK_FAILED, Status.FAILED, Status.DIVERGED)
+"""The most urgent first: what was taken and could not be given back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """An actor that a worker should have taken."""
+
+    type_name: str
+    key: str
+    status: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """Actors that have been due for longer than ``after`` seconds: no worker, too few, or none that knows the type.
+
+    Due is what the sweeper would hint at: the time has come, a message has come, or the worker is gone.
+    """
+
+    after: float
+    count: int = 0
+    oldest: tuple[Late, ...] = ()
+
+    @property
+    def oldest_seconds(self) -> float | None:
+        return self.oldest[0].seconds if self.oldest else None
+
+
+@dataclass(frozen=True, slots=True)
+class Leases:
+    """Who drives what."""
+
+    held: int
+    dead: int
+    """Their workers died, and nobody has taken the actors over yet."""
+    workers: tuple[str, ...]
+    """Processes that hold a lease now. One that has nothing to do is not seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class OldestMessage:
+    """Of those that could be taken now, the one that has waited longest."""
+
+    type_name: str
+    key: str
+    queue: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Troubled:
+    """An actor that needs a person, or other code."""
+
+    type_name: str
+    key: str
+    status: str
+    error: ErrorInfo | None
+    seconds: float
+    """Since its last change; for a diverged actor that is its last try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """How all actors stand."""
+
+    now: datetime
+    clock_skew: float
+    """Seconds by which the engine's clock is ahead of this machine's."""
+    statuses: Mapping[str, int]
+    """Every status, also those that no actor has."""
+    types: Mapping[str, Mapping[str, int]] | None
+    """The same per type; None where it was not asked for."""
+    takeovers: int
+    """Workers that died, summed over actors; an actor's count is reset by progress."""
+    most_takeovers: int
+    overdue: Overdue
+    leases: Leases
+    oldest_message: OldestMessage | None
+    troubled: tuple[Troubled, ...]
+    """The most urgent ones only."""
+
+
+def overview(overdue_after: float, *, with_types: bool = False) -> Overview:
+    """Look at all actors; ``overdue_after`` seconds of being due are nothing to speak of."""
+    now, skew = _clocks()
+    counts = _counts(with_types=with_types)
+    return Overview(
+        now=now,
+        clock_skew=skew,
+        statuses=counts.statuses,
+        types=counts.types if with_types else None,
+        takeovers=counts.takeovers,
+        most_takeovers=counts.most_takeovers,
+        overdue=_overdue(now, overdue_after),
+        leases=_leases(now),
+        oldest_message=_oldest_message(now),
+        troubled=_troubled(now),
+    )
+
+
+# Below: how it is done ---------------------------------------------------------------------------
+
+
+def _runs() -> QuerySet[WorkflowRun]:
+    # What operators see must not lag behind what they do: no replica.
+    return WorkflowRun.objects.using(alias())
+
+
+def _clocks() -> tuple[datetime, float]:
+    # Opening a connection takes longer than the question, and would pass for a skew.
+    connection().ensure_connection()
+    asked = datetime.now(UTC)
+    now = database_now()
+    answered = datetime.now(UTC)
+    return now, (now - (asked + (answered - asked) / 2)).total_seconds()
+
+
+@dataclass(slots=True)
+class _Counts:
+    statuses: dict[str, int] = field(default_factory=lambda: dict.fromkeys(Status.values, 0))
+    types: dict[str, dict[str, int]] = field(default_factory=dict)
+    takeovers: int = 0
+    most_takeovers: int = 0
+
+
+def _counts(*, with_types: bool) -> _Counts:
+    groups = ["status", *(["actor__type"] if with_types else [])]
+    found = _runs().values(*groups).annotate(size=Count("pk"), total=Sum("takeovers"), most=Max("takeovers"))
+    counts = _Counts()
+    group: dict[str, Any]
+    for group in found.order_by(*reversed(groups)):
+        status, size = group["status"], group["size"]
+        counts.statuses[status] = counts.statuses.get(status, 0) + size
+        counts.takeovers += group["total"]
+        counts.most_takeovers = max(counts.most_takeovers, group["most"])
+        if with_types:
+            counts.types.setdefault(group["actor__type"], {})[status] = size
+    return counts
+
+
+def _overdue(now: datetime, after: float) -> Overdue:
+    """The same actors as ``statements.DUE``, each with since when."""
+    late = (
+        _runs()
+        .filter(status__in=CAN_BE_DUE)
+        .annotate(since=_due_since(now))
+        .filter(since__lte=now - timedelta(seconds=after))
+        .annotate(size=Window(Count("pk")))
+        .order_by("since", "pk")
+        .values_list("actor__type", "actor__key", "status", "since", "size")[:SHOWN_OVERDUE]
+    )
+    found = list(late)
+    return Overdue(
+        after,
+        count=found[0][4] if found else 0,
+        oldest=tuple(Late(name, key, status, _age(since, now)) for name, key, status, since, _ in found),
+    )
+
+
+def _due_since(now: datetime) -> Case:
+    # SQLite and PostgreSQL disagree about the least of a value and NULL, so there is none.
+    never = Value(now + timedelta(days=1), DateTimeField())
+    waiting = F("actor__run__waiting")
+    awaited = (
+        Message.objects.filter(actor=OuterRef("pk"), status=Message.Status.QUEUED, visible_at__lte=now)
+        .annotate(place=StrIndex(waiting, Concat(Value(","), "queue", Value(","))))
+        .filter(Q(actor__run__waiting=",") | Q(place__gt=0))
+        # A message that lay behind others is late only from when its actor was last let go.
+        .annotate(since=Greatest("visible_at", "actor__run__updated_at"))
+        .order_by("visible_at")
+        .values("since")[:1]
+    )
+    return Case(
+        When(holder__isnull=False, then=F("lease_until")),
+        When(waiting__isnull=True, then=F("due_at")),
+        default=Least(Coalesce("due_at", never), Coalesce(Subquery(awaited), never)),
+        output_field=DateTimeField(),
+    )
+
+
+def _leases(now: datetime) -> Leases:
+    holders = (
+        _runs()
+        .filter(status__in=CAN_BE_DUE, holder__isnull=False)
+        .values("holder")
+        .annotate(held=Count("pk", filter=Q(lease_until__gt=now)), dead=Count("pk", filter=Q(lease_until__lte=now)))
+        .order_by()
+    )
+    found = [(str(each["holder"]), each["held"], each["dead"]) for each in holders]
+    return Leases(
+        held=sum(held for _, held, _ in found),
+        dead=sum(dead for _, _, dead in found),
+        workers=tuple(sorted({_process_of(holder) for holder, held, _ in found if held})),
+    )
+
+
+def _process_of(holder: str) -> str:
+    """``host:pid`` of ``host:pid:drive``: every drive takes a name of its own."""
+    return ":".join(holder.split(":")[:2])
+
+
+def _oldest_message(now: datetime) -> OldestMessage | None:
+    waiting = Message.objects.using(alias()).filter(status=Message.Status.QUEUED, visible_at__lte=now)
+    oldest = (
+        waiting.exclude(actor__run__status__in=FINISHED)
+        .order_by("visible_at", "pk")
+        .values_list("actor__type", "actor__key", "queue", "visible_at")
+        .first()
+    )
+    if oldest is None:
+        return None
+    type_name, key, queue, visible_at = oldest
+    return OldestMessage(type_name, key, queue, _age(visible_at, now))
+
+
+def _troubled(now: datetime) -> tuple[Troubled, ...]:
+    urgency = Case(*(When(status=status, then=place) for place, status in enumerate(TROUBLED)))
+    found = (
+        _runs()
+        .filter(status__in=TROUBLED)
+        .order_by(urgency, "-updated_at", "pk")
+        .values_list("actor__type", "actor__key", "status", "error", "updated_at")[:SHOWN_TROUBLED]
+    )
+    return tuple(
+        Troubled(name, key, status, _read_error(error), _age(updated_at, now))
+        for name, key, status, error, updated_at in found
+    )
+
+
+def _read_error(stored: str | None) -> ErrorInfo | None:
+    """One that cannot be read is shown as it stands: an overview never fails on what it is there to show."""
+    try:
+        error = load_run_error(stored)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return ErrorInfo(UNREADABLE, str(stored))
+    return error.error if error is not None else None
+
+
+def _age(since: datetime, now: datetime) -> float:
+    return max(0.0, (now - since).total_seconds())
