@@ -1,9 +1,17 @@
-"""Ring Celery: a hint that an actor is due. Losing it is harmless, the sweeper finds what is due."""
+"""Ring Celery: a hint that an actor is due. Losing it is harmless, the sweeper finds what is due.
+
+Who creates an actor or sends it a message never waits for the broker: hints go out from a thread of their own, so that
+a broker that hangs holds up nobody.
+"""
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
+import threading
 import uuid
+from collections import OrderedDict
 from functools import partial
 
 from celery import Celery, current_app
@@ -19,16 +27,19 @@ logger = logging.getLogger(__name__)
 
 
 def ring_on_commit(actor_id: uuid.UUID, type_name: str) -> None:
-    """Ring once the surrounding transaction has committed; at once where there is none."""
-    transaction.on_commit(partial(ring, actor_id, type_name), using=alias(), robust=True)
+    """Ring once the surrounding transaction has committed; at once where there is none. Never raises, never waits."""
+    transaction.on_commit(partial(_ringer.take, actor_id, type_name), using=alias(), robust=True)
 
 
 def ring(actor_id: uuid.UUID, type_name: str) -> bool:
-    """Send one hint; False where there is no broker to take it. Never raises, never waits long for a broker."""
+    """Send one hint here and now; False where there is no broker to take it. Never raises."""
     app: Celery = current_app._get_current_object()  # type: ignore[attr-defined]  # a proxy, of which the stubs know nothing
-    if not has_broker(app):
-        return False
-    return send(app, actor_id, type_name)
+    return has_broker(app) and send(app, actor_id, type_name)
+
+
+def drain(timeout: float) -> bool:
+    """Wait until no hint waits any more; False where ``timeout`` seconds were not enough."""
+    return _ringer.idle.wait(timeout)
 
 
 def send(app: Celery, actor_id: uuid.UUID, type_name: str) -> bool:
@@ -61,3 +72,51 @@ def queue_of(type_name: str) -> str | None:
     except LookupError:
         own = None
     return own or get_settings().CELERY_QUEUE
+
+
+# Below: how it is done ---------------------------------------------------------------------------
+
+MAX_WAITING = 1000
+"""Hints that wait for the broker, one per actor. What comes on top is left to the sweeper."""
+
+LAST_SECONDS = 2.0
+"""How long a process that ends waits for its last hints to go out."""
+
+
+class _Ringer:
+    """One thread per process, which is started by the first hint."""
+
+    def __init__(self) -> None:
+        self.idle = threading.Event()
+        self.idle.set()
+        self._waiting: OrderedDict[uuid.UUID, str] = OrderedDict()
+        self._news = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def take(self, actor_id: uuid.UUID, type_name: str) -> None:
+        if not has_broker(current_app._get_current_object()):  # type: ignore[attr-defined]  # a proxy, as above
+            return
+        with self._news:
+            if len(self._waiting) >= MAX_WAITING:
+                return
+            self._waiting[actor_id] = type_name
+            self.idle.clear()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="rivet-bell", daemon=True)
+                self._thread.start()
+            self._news.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._news:
+                if not self._waiting:
+                    self.idle.set()
+                self._news.wait_for(lambda: self._waiting)
+                actor_id, type_name = self._waiting.popitem(last=False)
+            ring(actor_id, type_name)
+
+
+_ringer = _Ringer()
+# A thread does not survive a fork, and its lock may have been taken at that moment.
+os.register_at_fork(after_in_child=_ringer.__init__)  # type: ignore[misc]
+atexit.register(drain, LAST_SECONDS)

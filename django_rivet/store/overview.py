@@ -15,6 +15,7 @@ from django.db.models import (
     Case,
     Count,
     DateTimeField,
+    ExpressionWrapper,
     F,
     Max,
     OuterRef,
@@ -22,6 +23,7 @@ from django.db.models import (
     QuerySet,
     Subquery,
     Sum,
+    TextField,
     Value,
     When,
     Window,
@@ -210,13 +212,13 @@ def _overdue(now: datetime, after: float) -> Overdue:
 def _due_since(now: datetime) -> Case:
     # SQLite and PostgreSQL disagree about the least of a value and NULL, so there is none.
     never = Value(now + timedelta(days=1), DateTimeField())
-    waiting = F("actor__run__waiting")
+    waiting = ExpressionWrapper(OuterRef("waiting"), TextField())
     awaited = (
         Message.objects.filter(actor=OuterRef("pk"), status=Message.Status.QUEUED, visible_at__lte=now)
-        .annotate(place=StrIndex(waiting, Concat(Value(","), "queue", Value(","))))
-        .filter(Q(actor__run__waiting=",") | Q(place__gt=0))
+        .annotate(waiting=waiting, place=StrIndex(waiting, Concat(Value(","), "queue", Value(","))))
+        .filter(Q(waiting=",") | Q(place__gt=0))
         # A message that lay behind others is late only from when its actor was last let go.
-        .annotate(since=Greatest("visible_at", "actor__run__updated_at"))
+        .annotate(since=Greatest("visible_at", OuterRef("updated_at"), output_field=DateTimeField()))
         .order_by("visible_at")
         .values("since")[:1]
     )
