@@ -68,7 +68,7 @@ def as_json(found: Overview) -> dict[str, Any]:
     message = found.oldest_message
     return {
         "now": found.now.isoformat(),
-        "clock_skew_seconds": round(found.clock_skew, 3),
+        "clock_skew_seconds": _skew(found),
         "statuses": dict(found.statuses),
         **({"types": found.types} if found.types is not None else {}),
         "overdue": {
@@ -119,7 +119,7 @@ def as_table(found: Overview) -> Iterator[str]:
         "none" if message is None else _duration(message.seconds),
         "" if message is None else f"{_visible(message.type_name, message.key)} in {_visible(message.queue)}",
     )
-    yield _line("clock skew", f"{found.clock_skew:.3f} s", "of the database against this machine")
+    yield _line("clock skew", f"{_skew(found):.3f} s", "by which the database is ahead of this machine")
     if found.troubled:
         yield ""
         yield from _troubled(found)
@@ -169,6 +169,11 @@ def _troubled(found: Overview) -> Iterator[str]:
         yield f"  {each.status:<15}  {_visible(each.type_name, each.key)}  {_duration(each.seconds)} ago"
         if each.error is not None:
             yield f"    {_shortened(str(each.error))}"
+
+
+def _skew(found: Overview) -> float:
+    # Never minus zero.
+    return round(found.clock_skew, 3) + 0.0
 
 
 def _duration(seconds: float) -> str:
