@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from asgiref.sync import async_to_sync
 from django.db import Error, transaction
 
 from django_rivet.actors.actor import Actor
@@ -33,8 +32,10 @@ HOOK_SECONDS = 5.0
 class BodyError(Exception):
     """Carries a body's error out of its transaction, which is rolled back by it."""
 
-    def __init__(self, error: BaseException) -> None:
+    def __init__(self, error: BaseException, reruns: int = 0) -> None:
         self.error = error
+        self.reruns = reruns
+        """How often it was run before, and met a conflict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,7 @@ class Body:
     def run(self) -> Any:
         """Its value; ``StepTimeoutError`` after ``limit`` seconds."""
         with running_body(self.step), time_limit(self.limit, f"step {self.step.name!r}"):
-            if inspect.iscoroutinefunction(self.function):
-                return async_to_sync(self.function)(*self.args, **self.kwargs)
-            return self.function(*self.args, **self.kwargs)
+            return finished(self.function(*self.args, **self.kwargs))
 
 
 def tell_hook(actor: Actor[Any], event: ErrorEvent, turn: WritingTurn) -> bool:

@@ -103,7 +103,8 @@ class HistoryView:
         for entry in list(nodes.values()):
             scope = parent(entry.path)
             while scope and scope not in nodes:
-                kind = "iteration" if scope.rpartition("/")[2].isdigit() and parent(scope) in nodes else "block"
+                around = nodes.get(parent(scope))
+                kind = "iteration" if around is not None and around.kind == Kind.LOOP else "block"
                 nodes[scope] = HistoryEntry(scope, kind, "running" if kind == "iteration" else "", seq=entry.seq)
                 scope = parent(scope)
         return nodes

@@ -8,6 +8,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,7 +23,7 @@ from django_rivet.engine import compensation as undo
 from django_rivet.engine.current import CurrentStep
 from django_rivet.engine.decision import FailedAttempt
 from django_rivet.engine.durations import seconds
-from django_rivet.engine.entries import Compensation, ReceivedMessage
+from django_rivet.engine.entries import Compensation, Entry, ReceivedMessage
 from django_rivet.engine.exceptions import RollbackHandlerError, StepInterruptedError
 from django_rivet.engine.history import Changes, History
 from django_rivet.engine.ports import StepCall
@@ -77,7 +78,7 @@ class DriveHost:
         self.replays_only = False
         """Walk up to where the workflow stands, and execute nothing."""
         self._actor_id = claim.lease.actor_id
-        self._clock = claim.now, time.monotonic()
+        self._clock = claim.now, claim.read_at
         self._slice_ends = time.monotonic() + settings.SLICE_SECONDS
         self._may_pause = may_pause
         self._body_noticed_eviction = False
@@ -149,7 +150,8 @@ class DriveHost:
         except BodyError as failure:
             if self._body_noticed_eviction:
                 raise HandedOver from failure.error
-            self.record_failure(call.failed(failure.error))
+            failed = call.failed(failure.error)
+            self.record_failure(replace(failed, entry=_rerun(failed.entry, failure.reruns)))
             return failure.error
         return None
 
@@ -218,30 +220,31 @@ class DriveHost:
         for rerun in range(MAX_RERUNS + 1):
             try:
                 # Whoever has met a conflict takes the turn first, and cannot lose it again.
-                self._run_atomic(body, record, keeps=keeps, is_handler=is_handler, turn_first=rerun > 0)
+                self._run_atomic(body, record, keeps=keeps, is_handler=is_handler, rerun=rerun)
                 return
             except BodyError as failure:
+                failure.reruns = rerun
                 if rerun == MAX_RERUNS or not is_conflict(failure.error):
                     raise
                 logger.info("the transaction of actor %s met a conflict and is run again", self.workflow_id)
             except IntegrityError as error:
                 # Constraints that are checked at the commit are the body's business like all others.
-                raise BodyError(error) from None
+                raise BodyError(error, rerun) from None
             except Error as error:
                 if rerun == MAX_RERUNS or not is_conflict(error):
                     raise Broken from error
             time.sleep(random.random() * 0.02 * 2**rerun)  # noqa: S311 - whoever we met should not meet us again
 
-    def _run_atomic(self, body: Body, record: Record, *, keeps: bool, is_handler: bool, turn_first: bool) -> None:
+    def _run_atomic(self, body: Body, record: Record, *, keeps: bool, is_handler: bool, rerun: int) -> None:
         turn = WritingTurn(self.actor)
         # A body that is alive is stopped by its own limit before; one without a limit may think as long as it likes.
         idle_limit = body.limit + self.recorder.lease.seconds if body.limit > 0 else 0.0
         with self.recorder.transaction(idle_limit) as begun:
             with errors_of_the_body(is_handler=is_handler), turn_open(turn):
-                if turn_first or inspect.iscoroutinefunction(body.function):
+                if rerun or inspect.iscoroutinefunction(body.function):
                     # A coroutine cannot ask the database for the state when it first looks at it.
                     turn.get_state()
-                changes = record(body.run())
+                changes = _with_reruns(record(body.run()), rerun)
                 begun.body_has_ended()
                 refuse_broken()
                 turn.save()
@@ -274,3 +277,12 @@ class DriveHost:
 
     def _key(self, path: str, run: int, purpose: str = "step") -> str:
         return str(uuid.uuid5(self._actor_id, f"{purpose}:{run}:{path}"))
+
+
+def _with_reruns(changes: Changes, reruns: int) -> Changes:
+    return replace(changes, entries=tuple(_rerun(entry, reruns) for entry in changes.entries))
+
+
+def _rerun(entry: Entry, times: int) -> Entry:
+    """Runs that met a conflict are on record, and not charged."""
+    return replace(entry, attempts=entry.attempts + times, interruptions=entry.interruptions + times)

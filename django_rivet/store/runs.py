@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,6 +27,8 @@ class Claim:
     error: str | None
     now: datetime
     """The database's clock at the claim."""
+    read_at: float
+    """This process's monotonic clock, in seconds, when that was read."""
 
 
 def claim(actor_id: uuid.UUID, holder: str, lease_seconds: float, *, dead: str = "") -> Claim | None:
@@ -35,6 +38,7 @@ def claim(actor_id: uuid.UUID, holder: str, lease_seconds: float, *, dead: str =
     """
     with engine_statement() as begun:
         found = row(fill(sql.CLAIM, lease=moment_sql(lease_seconds)), [holder, actor_id, dead])
+        read_at = time.monotonic()
         begun.wrote_nothing = found is None
     if found is None:
         return None
@@ -49,6 +53,7 @@ def claim(actor_id: uuid.UUID, holder: str, lease_seconds: float, *, dead: str =
         request=request,
         error=error,
         now=moment,
+        read_at=read_at,
     )
 
 

@@ -259,3 +259,24 @@ def test_step_06_no_two_steps_share_an_idempotency_key(rivet, outside):
 
     assert len(outside) == 8
     assert len(set(outside)) == 8
+
+
+def test_step_21_what_a_body_returns_is_awaited_where_it_has_to_be(rivet, outside):
+    """A plain function, or a decorator, may hand out a coroutine: its value counts, not the coroutine."""
+
+    async def answer():
+        outside.append("awaited")
+        return 42
+
+    def ask():
+        return answer()
+
+    class Order(Actor):
+        @workflow
+        def run(self, ctx):
+            return ctx.step("ask", ask)
+
+    order = Order.create("one")
+
+    assert rivet.drive(order) == "completed"
+    assert (order.output, outside) == (42, ["awaited"])

@@ -152,3 +152,24 @@ def test_a_call_to_the_outside_is_not_repeated_for_a_conflict_of_its_record(opti
 
     assert charges == ["charged"]
     assert order.output == "ch-1"
+
+
+def test_runs_that_met_a_conflict_are_on_record_and_not_charged() -> None:
+    """The history shows how often the body ran; its retries are all still there."""
+
+    class Order(Actor):
+        @workflow
+        def run(self, ctx):
+            ctx.step("charge", self.charge, max_retries=0)
+
+        def charge(self):
+            runs.append("charge")
+            if len(runs) < 3:
+                raise ActorBusyError("somebody else was at it")
+
+    runs: list[str] = []
+    order = Order.create("one")
+
+    assert drive(order) == "completed"
+
+    assert order.history()["charge"].attempts == len(runs) == 3
