@@ -105,8 +105,8 @@ class ValueType:
             dumped = self.adapter.dump_python(value, round_trip=True, warnings=False)
             return plain(dumped)
         except RecursionError:
-            # It contains itself; the codec finds out where.
-            return value
+            # Too deep, or it contains itself; the codec finds out where, but not in a model.
+            return dict(vars(value)) if hasattr(type(value), "__pydantic_fields__") else value
         except ValueError as error:
             message = f"cannot be stored: {error}"
             raise invalid([{"path": where, "message": message}]) from error

@@ -20,7 +20,7 @@ from typing import Any
 
 from django_rivet.engine.codec_refusals import UnstorableError, hint_for, named, refuse_text
 from django_rivet.engine.codec_tags import READERS, WRITERS
-from django_rivet.engine.exceptions import OutputNotSerializableError
+from django_rivet.engine.exceptions import HistoryDivergedError, OutputNotSerializableError
 
 MAX_DEPTH = 100
 """How many containers may stand inside each other."""
@@ -29,14 +29,14 @@ MAX_INT_DIGITS = 4300
 """Python's own default: a longer int could be written by one process and refused by another."""
 
 
-def encode(value: Any) -> str:
+def encode(value: Any, depth: int = MAX_DEPTH) -> str:
     """The compact JSON text of ``value``; keys keep their order.
 
     What would not read back equal raises ``OutputNotSerializableError``, whose ``path`` says where
     inside the value it stands, like ``$.items[2].price``.
     """
     try:
-        return _to_json(_plain(value, MAX_DEPTH))
+        return _to_json(_plain(value, depth))
     except UnstorableError as fault:
         raise _located(fault, value) from None
     except RecursionError:
@@ -49,6 +49,14 @@ def decode(text: str) -> Any:
     """The value that ``encode`` made ``text`` of. ``ValueError`` where it never did."""
     # Most texts hold no tag, and without a hook per object the C scanner is twice as fast.
     return (_from_tagged_json if '{"$' in text else _from_json)(text)
+
+
+def decode_record(text: str, what: str) -> Any:
+    """What is on record for ``what``. ``HistoryDivergedError`` where it is damaged, or was written by newer code."""
+    try:
+        return decode(text)
+    except ValueError as error:
+        raise HistoryDivergedError(f"{what} cannot be read: {error}") from error
 
 
 def copy(value: Any) -> Any:

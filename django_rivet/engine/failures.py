@@ -147,13 +147,13 @@ def _is_ours(step: TracebackType) -> bool:
 def _metadata(error: BaseException) -> dict[str, object]:
     """The error's own simple attributes."""
     try:
-        attributes = dict(vars(error))
-    except TypeError:
+        attributes = list(vars(error).items())
+    except Exception:
         return {}
     return {
-        _text(name): _text(value)[:MAX_MESSAGE] if isinstance(value, str) else value
-        for name, value in attributes.items()
-        if not name.startswith("_") and _is_simple(value)
+        _text(str(name)): _text(value)[:MAX_MESSAGE] if isinstance(value, str) else value
+        for name, value in attributes
+        if not str(name).startswith("_") and _is_simple(value)
     }
 
 

@@ -127,13 +127,21 @@ def entry_of(row: EntryRow, undo: CompensationRow | None) -> HistoryEntry:
         status=row.status,
         attempts=row.attempts,
         output=output_of(row),
-        error=load_error(row.error),
+        error=error_of(row.error),
         started_at=row.started_at,
         ended_at=row.ended_at,
         due_at=row.due_at,
         rollback=_rollback(undo) if undo is not None else None,
         seq=row.seq,
     )
+
+
+def error_of(text: str | None) -> ErrorInfo | None:
+    """Reading history never fails: a damaged record is shown as its text."""
+    try:
+        return load_error(text)
+    except (ValueError, TypeError):
+        return ErrorInfo("UnreadableError", str(text))
 
 
 def output_of(row: EntryRow) -> Any:
@@ -149,7 +157,7 @@ def output_of(row: EntryRow) -> Any:
 
 def _rollback(row: CompensationRow) -> RollbackRecord:
     return RollbackRecord(
-        row.status, row.attempts, load_error(row.error), row.handler, row.outcome, row.started_at, row.ended_at
+        row.status, row.attempts, error_of(row.error), row.handler, row.outcome, row.started_at, row.ended_at
     )
 
 

@@ -205,7 +205,12 @@ class DriveHost:
                 "at this point"
             )
         function = resolve(compensation.handler, self.actor, get_settings().HANDLER_ALIASES)
-        args, kwargs, output = undo.arguments(compensation)
+        try:
+            args, kwargs, output = undo.arguments(compensation)
+        except ValueError as error:
+            raise RollbackHandlerError(
+                f"what is on record for the rollback of step {compensation.name!r} cannot be read: {error}"
+            ) from error
         key = self._key(compensation.path, compensation.run, "rollback")
         rollback = Rollback(args, kwargs, compensation.attempts, key, cause, compensation.outcome)
         step = CurrentStep(compensation.name, compensation.attempts, key, self.is_evicted_in_body)

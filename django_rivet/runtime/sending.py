@@ -21,6 +21,7 @@ from django_rivet.engine import codec
 from django_rivet.engine.current import refuse_in_workflow_code
 from django_rivet.engine.durations import Duration, seconds
 from django_rivet.engine.exceptions import InvalidStepError
+from django_rivet.engine.retry import LONGEST_SECONDS
 from django_rivet.models import Message as MessageRow
 from django_rivet.runtime.bell import ring_on_commit
 from django_rivet.store import mailbox
@@ -115,6 +116,6 @@ def _checked_delay(delay: Duration | None) -> float:
     if delay is None:
         return 0.0
     try:
-        return seconds(delay, "delay", minimum=0)
+        return seconds(delay, "delay", minimum=0, maximum=LONGEST_SECONDS)
     except InvalidStepError as error:
         raise InvalidInputError(str(error), [{"path": "delay", "message": str(error)}]) from None

@@ -30,10 +30,14 @@ def dump_run_error(error: RunError) -> str:
 def load_run_error(text: str | None) -> RunError | None:
     if text is None:
         return None
-    stored = codec.decode(text)
-    return RunError(
-        ErrorInfo(stored["name"], stored["message"], stored["stack"], stored["metadata"]),
-        frozenset(stored["through"]),
-        stored["tries"],
-        stored["in_block"],
-    )
+    try:
+        stored = codec.decode(text)
+        return RunError(
+            ErrorInfo(stored["name"], stored["message"], stored["stack"], stored["metadata"]),
+            frozenset(stored["through"]),
+            stored["tries"],
+            stored["in_block"],
+        )
+    except (ValueError, KeyError, TypeError):
+        # What it said is gone; that there was one still decides how the workflow goes on.
+        return RunError(ErrorInfo("UnreadableError", text))

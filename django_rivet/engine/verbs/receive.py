@@ -17,7 +17,7 @@ def recorded(entry: Entry, names: Sequence[str]) -> Decision | None:
     """What the record says; None while the wait is open and the mailbox has to be asked."""
     if entry.status is EntryStatus.COMPLETED:
         assert entry.output is not None
-        return Replay(codec.decode(entry.output))
+        return Replay(codec.decode_record(entry.output, f"the record of the wait {entry.name!r}"))
     if entry.status is EntryStatus.FAILED:
         return Refuse(queue_timeout(entry, names))
     return None
@@ -34,10 +34,7 @@ def decide(
 ) -> Decision:
     """The mailbox was asked first: a message that is there wins over a deadline that has passed."""
     if found:
-        output = [
-            {"id": m.id, "name": m.queue, "body": codec.decode(m.body), "created_at": m.created_at} for m in found
-        ]
-        return _ended(entry, output, now)
+        return _ended(entry, [_received(m) for m in found], now)
     due_at = entry.due_at
     if due_at is None and timeout is not None:
         due_at = later(now, timeout, f"the timeout of the wait {entry.name!r}")
@@ -61,11 +58,17 @@ def decide(
 # Below: how it is done ---------------------------------------------------------------------------
 
 
+def _received(message: ReceivedMessage) -> dict[str, object]:
+    body = codec.decode_record(message.body, f"message {message.id} of queue {message.queue!r}")
+    return {"id": message.id, "name": message.queue, "body": body, "created_at": message.created_at}
+
+
 def _ended(entry: Entry, output: list[dict[str, object]], now: datetime) -> Note:
     record = replace(
         entry,
         status=EntryStatus.COMPLETED,
-        output=codec.encode(output),
+        # What was accepted as a message is handed out: it stands two containers deeper here.
+        output=codec.encode(output, codec.MAX_DEPTH + 2),
         started_at=entry.started_at or now,
         ended_at=now,
     )

@@ -40,7 +40,7 @@ def decide(entry: Entry, options: StepOptions, around: Circumstances) -> Decisio
     """``entry`` is the record; a step that has none comes with a fresh one, status ``pending``."""
     if entry.status is EntryStatus.COMPLETED:
         assert entry.output is not None
-        return Replay(codec.decode(entry.output))
+        return Replay(codec.decode_record(entry.output, f"the record of step {entry.name!r}"))
     if entry.status is EntryStatus.FAILED:
         return Refuse(step_error(entry))
     if entry.status is EntryStatus.RETRYING:

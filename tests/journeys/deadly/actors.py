@@ -1,0 +1,3 @@
+from tests.journeys.deadly.shop import define_shop
+
+ShopActor = define_shop()
