@@ -163,3 +163,6 @@ class LockingActor(Actor):
         outside.note("holding", current_step().idempotency_key)
         if current_step().attempt == 1:
             time.sleep(2)
+
+
+from tests.journeys import field_actors  # noqa: E402, F401 - makes its actors known to workers
