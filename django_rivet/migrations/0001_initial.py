@@ -203,6 +203,13 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "leaving",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Its worker was told to stop: should it die now, nobody here is to blame.",
+                    ),
+                ),
+                (
                     "takeovers",
                     models.PositiveIntegerField(default=0, help_text="Workers in a row that died without progress."),
                 ),

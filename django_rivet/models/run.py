@@ -43,6 +43,9 @@ class WorkflowRun(models.Model):
     cut_off = models.BooleanField(
         default=False, help_text=_("The last drive did not end by itself: what it had noted is lost.")
     )
+    leaving = models.BooleanField(
+        default=False, help_text=_("Its worker was told to stop: should it die now, nobody here is to blame.")
+    )
     takeovers = models.PositiveIntegerField(default=0, help_text=_("Workers in a row that died without progress."))
 
     due_at = models.DateTimeField(_("due"), null=True)

@@ -10,11 +10,16 @@ from contextlib import contextmanager
 
 from django.db import connections
 
+from django_rivet.runtime import shutdown
 from django_rivet.store.database import alias
 from django_rivet.store.journal import Lease
 from django_rivet.store.runs import renew
 
 logger = logging.getLogger(__name__)
+
+
+LOOK_SECONDS = 0.1
+"""How soon a running drive learns that its worker is to stop."""
 
 
 class Heartbeat:
@@ -48,21 +53,35 @@ class Heartbeat:
             with self._begun:
                 self._begun.wait_for(lambda: self._leases)
                 pause = min(lease.seconds for lease, _ in self._leases.values()) / 3
-            time.sleep(pause)
+            leaving = self._sleep(pause)
             with self._begun:
-                leases = [lease for lease, begun in self._leases.values() if time.monotonic() - begun >= pause]
+                leases = [lease for lease, begun in self._leases.values() if leaving or _is_old(begun, pause)]
             for lease in leases:
-                self._renew(lease)
+                self._renew(lease, leaving=leaving)
             if not leases:
                 connections[alias()].close()
 
-    def _renew(self, lease: Lease) -> None:
+    def _sleep(self, seconds: float) -> bool:
+        """Returns early, and then True, where the worker is told to stop: it may be killed soon after."""
+        ends = time.monotonic() + seconds
+        was_requested = shutdown.is_requested()
+        while (left := ends - time.monotonic()) > 0:
+            if shutdown.is_requested() and not was_requested:
+                break
+            time.sleep(min(left, LOOK_SECONDS))
+        return shutdown.is_requested()
+
+    def _renew(self, lease: Lease, *, leaving: bool) -> None:
         try:
-            renew(lease)
+            renew(lease, leaving=leaving)
         except Exception as error:
             # The next beat comes before the lease is over; the fence decides, not we.
             logger.warning("the lease of actor %s was not renewed: %s", lease.actor_id, error)
             connections[alias()].close()
+
+
+def _is_old(begun: float, pause: float) -> bool:
+    return time.monotonic() - begun >= pause
 
 
 heartbeat = Heartbeat()

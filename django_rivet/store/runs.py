@@ -57,9 +57,13 @@ def claim(actor_id: uuid.UUID, holder: str, lease_seconds: float, *, dead: str =
     )
 
 
-def renew(lease: Lease) -> bool:
-    """The heartbeat; False where the lease is lost."""
-    return row(fill(sql.RENEW, lease=moment_sql(lease.seconds)), [lease.actor_id, lease.epoch]) is not None
+def renew(lease: Lease, *, leaving: bool = False) -> bool:
+    """The heartbeat; False where the lease is lost.
+
+    ``leaving``: the worker was told to stop. Should it be killed before it is done, that counts as no takeover.
+    """
+    params = [leaving, lease.actor_id, lease.epoch]
+    return row(fill(sql.RENEW, lease=moment_sql(lease.seconds)), params) is not None
 
 
 @dataclass(frozen=True, slots=True)

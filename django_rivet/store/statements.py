@@ -25,7 +25,8 @@ IS_FREE_AND_DUE = f"""
 CLAIM = f"""
     UPDATE django_rivet_workflowrun AS r SET
         epoch = r.epoch + 1,
-        takeovers = r.takeovers + CASE WHEN r.holder IS NULL THEN 0 ELSE 1 END,
+        takeovers = r.takeovers + CASE WHEN r.holder IS NULL OR r.leaving THEN 0 ELSE 1 END,
+        leaving = FALSE,
         cut_off = r.cut_off OR r.holder IS NOT NULL,
         holder = %s,
         lease_until = {{lease}},
@@ -36,7 +37,7 @@ CLAIM = f"""
 """  # noqa: S608 - no value is put into the text
 
 RENEW = """
-    UPDATE django_rivet_workflowrun SET lease_until = {lease}
+    UPDATE django_rivet_workflowrun SET lease_until = {lease}, leaving = %s
     WHERE actor_id = %s AND epoch = %s RETURNING request
 """
 

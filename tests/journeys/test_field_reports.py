@@ -275,15 +275,16 @@ def test_a_storm_of_restarts_with_a_short_grace_costs_no_retries(
     # Given ten actors
     shifts = [ShiftActor.create(f"shift-{n}") for n in range(10)]
 
-    # When three workers in a row, fewer than MAX_TAKEOVERS, are told to stop, and killed before a step can end
+    # When three workers in a row, more than MAX_TAKEOVERS allows, are told to stop, and killed before a step can end
+    settings = {**QUICK, "MAX_TAKEOVERS": 2}
     for _ in range(3):
         so_far = begun(ledger)
-        worker = start_worker("--concurrency=5", broker=redis_url, **QUICK)
+        worker = start_worker("--concurrency=5", broker=redis_url, **settings)
         at_work(worker, ledger, so_far)
         worker.process.terminate()
-        time.sleep(0.2)
+        time.sleep(0.4)
         worker.kill()
-    last = start_worker("--concurrency=5", broker=redis_url, **QUICK)
+    last = start_worker("--concurrency=5", broker=redis_url, **settings)
 
     # Then all complete; a step began once more per kill at most, and ended once
     eventually(lambda: all(s.status in ("completed", "failed") for s in shifts), 30, "all end", last.log)

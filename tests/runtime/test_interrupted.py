@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.test import override_settings
 
 from django_rivet import Actor, workflow
-from django_rivet.testing import SimulatedCrash, drive, isolated_actors
+from django_rivet.store.runs import claim, renew
+from django_rivet.testing import SimulatedCrash, advance, drive, isolated_actors
 
 pytestmark = pytest.mark.django_db
 
@@ -118,3 +121,19 @@ def test_deaths_at_a_handler_are_counted_from_the_interruption_on(deadly: type[A
     assert drive(trip) == "failed"
 
     assert log[-1] == "give back room"
+
+
+def test_a_worker_that_is_killed_while_it_shuts_down_is_no_takeover(shop: SimpleNamespace) -> None:
+    """Deploys whose grace is shorter than a step must not end it as interrupted, however many there are."""
+    actor = shop.Checkout.create("main")
+    drive(actor)
+    actor.send("orders", {"id": "1"})
+
+    for _ in range(MAX_TAKEOVERS + 1):
+        claimed = claim(uuid.UUID(actor.id), "a worker", 10)
+        assert claimed is not None
+        assert renew(claimed.lease, leaving=True)
+        advance(11)
+    drive(actor)
+
+    assert actor.state.completed == ["1"]
