@@ -17,7 +17,7 @@ from django_rivet.engine.location import parent
 from django_rivet.models import Compensation as CompensationRow
 from django_rivet.models import Entry as EntryRow
 from django_rivet.store.database import alias
-from django_rivet.store.records import load_error
+from django_rivet.store.records import UNREADABLE, load_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def error_of(text: str | None) -> ErrorInfo | None:
     try:
         return load_error(text)
     except (ValueError, TypeError):
-        return ErrorInfo("UnreadableError", str(text))
+        return ErrorInfo(UNREADABLE, str(text))
 
 
 def output_of(row: EntryRow) -> Any:

@@ -40,8 +40,6 @@ Status = WorkflowRun.Status
 SHOWN_OVERDUE = 3
 SHOWN_TROUBLED = 10
 
-UNREADABLE = "Unreadable error record"
-
 CAN_BE_DUE = (Status.PENDING, Status.RUNNING, Status.SLEEPING, Status.ROLLING_BACK, Status.DIVERGED)
 """A worker drives only these."""
 
@@ -280,11 +278,7 @@ def _troubled(now: datetime) -> tuple[Troubled, ...]:
 
 
 def _read_error(stored: str | None) -> ErrorInfo | None:
-    """One that cannot be read is shown as it stands: an overview never fails on what it is there to show."""
-    try:
-        error = load_run_error(stored)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return ErrorInfo(UNREADABLE, str(stored))
+    error = load_run_error(stored)
     return error.error if error is not None else None
 
 

@@ -16,6 +16,9 @@ from django_rivet.engine.entries import (
 )
 from django_rivet.store.database import aware
 
+UNREADABLE = "UnreadableError"
+"""The name under which a damaged error record is shown; its message is what is stored."""
+
 ENTRY_COLUMNS = (
     "path",
     "kind",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django_rivet.engine import codec
 from django_rivet.engine.entries import ErrorInfo
+from django_rivet.store.records import UNREADABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,6 @@ def load_run_error(text: str | None) -> RunError | None:
             stored["tries"],
             stored["in_block"],
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         # What it said is gone; that there was one still decides how the workflow goes on.
-        return RunError(ErrorInfo("UnreadableError", text))
+        return RunError(ErrorInfo(UNREADABLE, text))

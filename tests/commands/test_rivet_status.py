@@ -15,7 +15,7 @@ from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from django_rivet.models import WorkflowRun
-from django_rivet.store import overview
+from django_rivet.store.records import UNREADABLE
 from tests.commands.output import status, table
 
 pytestmark = pytest.mark.django_db
@@ -154,8 +154,8 @@ def test_an_error_that_cannot_be_read_is_shown_as_it_stands(shop, stored):
     """The command does not fail on what it is there to show."""
     WorkflowRun.objects.filter(pk=shop.create("main").id).update(status="failed", error=stored)
 
-    assert status()["troubled"][0]["error"] == {"name": overview.UNREADABLE, "message": stored}
-    assert f"    {overview.UNREADABLE}: {stored}" in table()
+    assert status()["troubled"][0]["error"] == {"name": UNREADABLE, "message": stored}
+    assert f"    {UNREADABLE}: {stored}" in table()
 
 
 # Clock, exit code, cost --------------------------------------------------------------------------
