@@ -11,11 +11,10 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from django_rivet.models import Actor, Compensation, WorkflowRun
-from django_rivet.runtime.bell import ring_on_commit
+from django_rivet.runtime.operating import carry_out
 from django_rivet.store import lifecycle
 from django_rivet.store.database import alias
 from django_rivet.store.lifecycle import Verdict
-from django_rivet.store.transactions import engine_transaction
 
 Status = WorkflowRun.Status
 _NOT_OVER = frozenset(Status.values) - {Status.COMPLETED, Status.CANCELLED}
@@ -91,13 +90,7 @@ def operate(operation: Operation, actor: Actor, record: Callable[[], None]) -> b
 
     Not through a handle: an actor whose class is gone must still be ended.
     """
-    with engine_transaction(observed=False):
-        verdict = operation.act(actor.pk)
-        if verdict.done:
-            record()
-        if verdict.is_due:
-            ring_on_commit(actor.pk, actor.type)
-    return verdict.done
+    return carry_out(operation.act, actor.pk, actor.type, record)
 
 
 def owed(actor_id: uuid.UUID) -> int:

@@ -20,7 +20,7 @@ from django_rivet.engine.exceptions import (
 )
 from django_rivet.engine.failures import describe
 from django_rivet.engine.options import StepOptions
-from django_rivet.engine.retry import asked_delay, backoff
+from django_rivet.engine.retry import delay_after
 from django_rivet.engine.undo import Scope
 
 
@@ -109,15 +109,14 @@ def failed(
     given_up = hopeless or compensation.attempts > compensation.max_retries
     due_at = None
     if not given_up:
-        delay = asked_delay(error)
-        if delay is None:
-            delay = backoff(
-                compensation.attempts,
-                compensation.backoff_base,
-                compensation.backoff_max,
-                compensation.jitter,
-                chance,
-            )
+        delay = delay_after(
+            error,
+            compensation.attempts,
+            base=compensation.backoff_base,
+            maximum=compensation.backoff_max,
+            jitter=compensation.jitter,
+            chance=chance,
+        )
         due_at = later(now, delay, f"the retry of the rollback of {compensation.name!r}")
     info = describe(error)
     record = replace(

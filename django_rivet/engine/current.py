@@ -31,10 +31,6 @@ def current_step() -> CurrentStep:
     raise LookupError("current_step() is for the body of a step or a rollback handler")
 
 
-def in_body() -> bool:
-    return isinstance(_current.get(), CurrentStep)
-
-
 def in_workflow_code() -> bool:
     """Whether workflow code, and not a body, is running: what is done here would be done again on each replay."""
     return isinstance(_current.get(), _Workflow)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django_rivet.engine.entries import Entry, EntryStatus
+from django_rivet.engine.entries import Entry
 from django_rivet.engine.events import StepFailed
 
 
@@ -23,10 +23,6 @@ class FailedAttempt:
 
     entry: Entry
     event: StepFailed
-
-    @property
-    def is_terminal(self) -> bool:
-        return self.entry.status is EntryStatus.FAILED
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,3 +23,11 @@ def backoff(attempt: int, base: float, maximum: float, jitter: float, chance: fl
     # 2.0**1100 overflows; past 2**62 any base that matters has reached its maximum.
     delay = min(maximum, base * 2.0 ** min(attempt, 62))
     return delay * (1.0 + jitter * chance)
+
+
+def delay_after(
+    error: BaseException, attempt: int, *, base: float, maximum: float, jitter: float, chance: float
+) -> float:
+    """Seconds until the attempt after one that failed with ``error``: what it asked for, else the backoff."""
+    asked = asked_delay(error)
+    return asked if asked is not None else backoff(attempt, base, maximum, jitter, chance)

@@ -18,12 +18,11 @@ from django_rivet.engine.current import refuse_in_workflow_code
 from django_rivet.engine.durations import Duration
 from django_rivet.engine.entries import ErrorInfo
 from django_rivet.runtime.actions import run_action
-from django_rivet.runtime.bell import ring_on_commit
 from django_rivet.runtime.history_view import HistoryView
+from django_rivet.runtime.operating import carry_out
 from django_rivet.runtime.sending import Receipt, send_message
 from django_rivet.runtime.snapshot import Snapshot, take_snapshot
 from django_rivet.store import lifecycle
-from django_rivet.store.transactions import engine_transaction
 
 
 class Handle:
@@ -118,7 +117,7 @@ class Handle:
         run again when they are reached; a failure that the workflow caught stays as recorded.
         """
         refuse_in_workflow_code("recover()")
-        return self._operate(lambda: lifecycle.recover(self._id))
+        return carry_out(lifecycle.recover, self._id, self.type)
 
     def cancel(self, rollback: bool = False) -> bool:
         """End the workflow; with ``rollback=True`` its completed steps are compensated first.
@@ -127,7 +126,7 @@ class Handle:
         ends ``cancelled``. False where it is completed or cancelled already.
         """
         refuse_in_workflow_code("cancel()")
-        return self._operate(lambda: lifecycle.cancel(self._id, rollback=rollback))
+        return carry_out(partial(lifecycle.cancel, rollback=rollback), self._id, self.type)
 
     # Async twins -----------------------------------------------------------------------------
 
@@ -178,13 +177,6 @@ class Handle:
 
     def __hash__(self) -> int:
         return hash(self._id)
-
-    def _operate(self, act: Callable[[], lifecycle.Verdict]) -> bool:
-        with engine_transaction(observed=False):
-            verdict = act()
-            if verdict.is_due:
-                ring_on_commit(self._id, self.type)
-        return verdict.done
 
 
 def handle_of(actor: Actor[Any]) -> Handle:

@@ -141,8 +141,6 @@ class DriveHost:
         if options.starts_on_record:
             # It is no progress: a body that kills its worker would start for ever.
             self.recorder.commit(call.start(), progress=False)
-        elif not options.atomic:
-            self.write()
         step = CurrentStep(entry.name, entry.attempts, self._key(entry.path, entry.run), self.is_evicted_in_body)
         body = Body(call.function, call.args, call.kwargs, step, seconds(options.timeout, "timeout"))
         try:

@@ -21,8 +21,6 @@ logger = logging.getLogger(__name__)
 class WritingTurn:
     """Holds the actor's row from the first look at its state until the transaction ends."""
 
-    is_writing = True
-
     def __init__(self, actor: Actor[Any], broadcasts: Sequence[tuple[str, str]] = ()) -> None:
         self.actor_id = actor.id
         self._definition: ActorDefinition = type(actor).definition
@@ -96,8 +94,6 @@ class WritingTurn:
 
 class ReadingTurn:
     """A snapshot of the state. Broadcasts, where they are allowed at all, wait for the record."""
-
-    is_writing = False
 
     def __init__(self, actor: Actor[Any], *, where: str, may_broadcast: bool) -> None:
         self.actor_id = actor.id

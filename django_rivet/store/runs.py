@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django_rivet.store import statements as sql
-from django_rivet.store.database import aware, database_now, fill, moment_sql, row, rows
+from django_rivet.store.database import aware, fill, moment_sql, row, rows
 from django_rivet.store.journal import Lease
 from django_rivet.store.transactions import engine_statement
 
@@ -79,10 +79,6 @@ class Due:
 def due_actors(limit: int, *, dead: str = "") -> list[Due]:
     """In no particular order; ``dead`` as for ``claim``."""
     return [Due(_uuid(actor_id), name, int(epoch)) for actor_id, name, epoch in rows(fill(sql.DUE), [dead, limit])]
-
-
-def now() -> datetime:
-    return database_now()
 
 
 def _uuid(value: object) -> uuid.UUID:

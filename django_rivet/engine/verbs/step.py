@@ -22,7 +22,7 @@ from django_rivet.engine.exceptions import (
 )
 from django_rivet.engine.failures import describe, step_error
 from django_rivet.engine.options import RetryIf, StepOptions
-from django_rivet.engine.retry import asked_delay, backoff
+from django_rivet.engine.retry import delay_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,15 +167,13 @@ def _is_retried(error: BaseException, retry_if: RetryIf) -> bool:
 
 
 def _delay(entry: Entry, error: BaseException, options: StepOptions, chance: float) -> float:
-    asked = asked_delay(error)
-    if asked is not None:
-        return asked
-    return backoff(
+    return delay_after(
+        error,
         entry.charged,
-        seconds(options.retry_backoff_base, "retry_backoff_base"),
-        seconds(options.retry_backoff_max, "retry_backoff_max"),
-        options.retry_jitter,
-        chance,
+        base=seconds(options.retry_backoff_base, "retry_backoff_base"),
+        maximum=seconds(options.retry_backoff_max, "retry_backoff_max"),
+        jitter=options.retry_jitter,
+        chance=chance,
     )
 
 
