@@ -40,6 +40,15 @@ test-quick: $(STAMP) ## SQLite only, without the journeys of real processes
 	RIVET_TEST_DATABASE=sqlite $(PY) -m tests.services -- \
 	  $(PY) -m pytest -n 2 -m "not journey" $(ARGS)
 
+.PHONY: test-more
+test-more: $(STAMP) ## what needs Debian's rabbitmq-server and pgbouncer on this machine
+	RIVET_TEST_DATABASE=postgresql $(PY) -m tests.services -- $(PY) -m pytest tests/more $(ARGS)
+
+.PHONY: chaos
+chaos: $(STAMP) ## real workers under fire (SECONDS=60 SEED=1), an independent ledger at the end
+	RIVET_TEST_DATABASE=postgresql $(PY) -m tests.services -- \
+	  $(PY) -m tests.chaos --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)
+
 .PHONY: lint
 lint: $(STAMP) ## style, types, floors, migrations, system checks
 	$(PY) -m ruff check .
