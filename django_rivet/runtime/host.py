@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.db import Error, IntegrityError
@@ -24,11 +25,12 @@ from django_rivet.engine.current import CurrentStep
 from django_rivet.engine.decision import FailedAttempt
 from django_rivet.engine.durations import seconds
 from django_rivet.engine.entries import Compensation, Entry, ReceivedMessage
-from django_rivet.engine.exceptions import RollbackHandlerError, StepInterruptedError
+from django_rivet.engine.exceptions import RollbackHandlerError, StepInterruptedError, StepTimeoutError
 from django_rivet.engine.history import Changes, History
 from django_rivet.engine.ports import StepCall
 from django_rivet.engine.rollback import Rollback
 from django_rivet.engine.suspend import Broken, CancelRequested, HandedOver, Unwind
+from django_rivet.runtime.beside import LeftBehindError, beside, current_attempt
 from django_rivet.runtime.bodies import (
     Body,
     BodyError,
@@ -112,6 +114,8 @@ class DriveHost:
 
     def is_evicted_in_body(self) -> bool:
         """A body that heard yes and then raises has given way: that is no failed attempt."""
+        if (attempt := current_attempt()) is not None and attempt.is_void:
+            return True
         self._body_noticed_eviction = self.is_evicted()
         return self._body_noticed_eviction
 
@@ -223,8 +227,11 @@ class DriveHost:
         for rerun in range(MAX_RERUNS + 1):
             try:
                 # Whoever has met a conflict takes the turn first, and cannot lose it again.
-                self._run_atomic(body, record, keeps=keeps, is_handler=is_handler, rerun=rerun)
+                atomically = partial(self._run_atomic, body, record, keeps=keeps, is_handler=is_handler, rerun=rerun)
+                beside(atomically, body.limit)
                 return
+            except LeftBehindError as late:
+                raise BodyError(StepTimeoutError(str(late)), rerun) from None
             except BodyError as failure:
                 failure.reruns = rerun
                 if rerun == MAX_RERUNS or not is_conflict(failure.error):
@@ -260,13 +267,20 @@ class DriveHost:
 
     def _run_outside(self, body: Body, record: Record, *, keeps: bool, is_handler: bool) -> None:
         reading = ReadingTurn(self.actor, where=f"step {body.step.name!r} (not atomic)", may_broadcast=True)
-        with errors_of_the_body(is_handler=is_handler):
-            if inspect.iscoroutinefunction(body.function):
-                reading.get_state()
-            with turn_open(reading):
-                value = body.run()
-            reading.complain_if_changed()
-            changes = record(value)
+
+        def run() -> Changes:
+            with errors_of_the_body(is_handler=is_handler):
+                if inspect.iscoroutinefunction(body.function):
+                    reading.get_state()
+                with turn_open(reading):
+                    value = body.run()
+                reading.complain_if_changed()
+                return record(value)
+
+        try:
+            changes = beside(run, body.limit)
+        except LeftBehindError as late:
+            raise BodyError(StepTimeoutError(str(late))) from None
         if keeps and not reading.events:
             self._note(changes)
             return

@@ -6,10 +6,11 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
 
 from django_rivet.engine.exceptions import StepTimeoutError
+from django_rivet.runtime.beside import current_attempt
 from django_rivet.store.database import abandon_queries
 
 AGAIN_SECONDS = 0.25
@@ -27,15 +28,15 @@ def time_limit(seconds: float, what: str) -> Iterator[None]:
     """Raise ``StepTimeoutError`` where the block takes longer than ``seconds``; 0 or less: no limit.
 
     In the main thread of a process (prefork and solo workers) the block is stopped by a signal, again and again
-    until it is left. In other threads synchronous code cannot be stopped: the block runs to its end, and then its
-    result is dropped for the same error.
+    until it is left. In the threads of a worker it is left behind, cut off (``beside``). In other threads, and in
+    transactions that others began, the block runs to its end, and then its result is dropped for the same error.
     """
     if seconds <= 0:
         yield
         return
     started = time.monotonic()
     try:
-        with _alarm(seconds) if threading.current_thread() is threading.main_thread() else _unarmed():
+        with _limit(seconds, what):
             yield
     except _OutOfTime:
         abandon_queries()
@@ -51,9 +52,10 @@ def time_limit(seconds: float, what: str) -> Iterator[None]:
 # Below: how it is done ---------------------------------------------------------------------------
 
 
-@contextmanager
-def _unarmed() -> Iterator[None]:
-    yield
+def _limit(seconds: float, what: str) -> AbstractContextManager[None]:
+    if (attempt := current_attempt()) is not None:
+        return attempt.limited(seconds, what)
+    return _alarm(seconds) if threading.current_thread() is threading.main_thread() else nullcontext()
 
 
 @contextmanager

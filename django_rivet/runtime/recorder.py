@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from django.db import Error
@@ -13,6 +14,8 @@ from django_rivet.actors.actor import Actor
 from django_rivet.engine.current import running_hook
 from django_rivet.engine.events import ErrorEvent
 from django_rivet.engine.history import Changes, History
+from django_rivet.runtime import bodies
+from django_rivet.runtime.beside import LeftBehindError, beside
 from django_rivet.runtime.bodies import errors_of_the_database, tell_hook
 from django_rivet.runtime.turn import WritingTurn
 from django_rivet.store import journal
@@ -65,16 +68,22 @@ class Recorder:
         ``seal`` is the last statement; the fence by default. A conflict is met by another try: what is to be recorded
         has happened already. ``Broken`` where the database fails.
         """
+        told = event
         with errors_of_the_database():
             for attempt in range(MAX_TRIES):
-                # A hook that was cut off in the middle of a query may have taken the transaction with it.
-                tells_hook = event is not None and attempt < MAX_TRIES - 1
+                if attempt == MAX_TRIES - 1:
+                    # A hook that was cut off in the middle of a query may have taken the transaction with it.
+                    told = None
+                commit = partial(self._try_commit, changes, told, broadcasts, progress, seal)
                 try:
-                    self._try_commit(changes, event if tells_hook else None, broadcasts, progress, seal)
+                    beside(commit, bodies.HOOK_SECONDS if told is not None and self._has_hook else 0.0)
                     break
+                except LeftBehindError as late:
+                    logger.error("the error hook of %r is left out: %s", self.actor, late)
+                    told = None
                 except Error as error:
                     is_last = attempt == MAX_TRIES - 1
-                    if is_last or not (is_conflict(error) or (tells_hook and self._hook_ran)):
+                    if is_last or not (is_conflict(error) or (told is not None and self._hook_ran)):
                         raise
                     logger.warning("recording for %r failed and is tried again: %s", self.actor, error)
             self.confirm(changes, event=event, progress=progress)
@@ -107,6 +116,11 @@ class Recorder:
         self.status = "rolling_back"
 
     # Below: how it is done -------------------------------------------------------------------
+
+    @property
+    def _has_hook(self) -> bool:
+        workflow = self.actor.definition.workflow
+        return workflow is not None and workflow.on_error is not None
 
     def _set_error(self, error: str | None) -> None:
         journal.set_error(self.lease, error)
