@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import signal
 import threading
 import time
@@ -19,6 +21,20 @@ for signals while it waits (every 0.1 s): each one begins that wait anew.
 """
 
 
+STUBBORN_SECONDS = 5.0
+"""A body that swallows even these interruptions for so long ends the process, where another one takes its place."""
+
+logger = logging.getLogger(__name__)
+
+_process_is_replaceable = False
+
+
+def process_is_replaceable() -> None:
+    """This is the child of a prefork worker: where it ends, the worker starts another."""
+    global _process_is_replaceable
+    _process_is_replaceable = True
+
+
 class _OutOfTime(BaseException):
     """Raised inside a body by the timer. It lies outside ``Exception``: let it pass."""
 
@@ -28,8 +44,9 @@ def time_limit(seconds: float, what: str) -> Iterator[None]:
     """Raise ``StepTimeoutError`` where the block takes longer than ``seconds``; 0 or less: no limit.
 
     In the main thread of a process (prefork and solo workers) the block is stopped by a signal, again and again
-    until it is left. In the threads of a worker it is left behind, cut off (``beside``). In other threads, and in
-    transactions that others began, the block runs to its end, and then its result is dropped for the same error.
+    until it is left; a prefork process ends where that never happens. In the threads of a worker it is left behind,
+    cut off (``beside``). In other threads, and in transactions that others began, the block runs to its end, and then
+    its result is dropped for the same error.
     """
     if seconds <= 0:
         yield
@@ -55,12 +72,17 @@ def time_limit(seconds: float, what: str) -> Iterator[None]:
 def _limit(seconds: float, what: str) -> AbstractContextManager[None]:
     if (attempt := current_attempt()) is not None:
         return attempt.limited(seconds, what)
-    return _alarm(seconds) if threading.current_thread() is threading.main_thread() else nullcontext()
+    return _alarm(seconds, what) if threading.current_thread() is threading.main_thread() else nullcontext()
 
 
 @contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
+def _alarm(seconds: float, what: str) -> Iterator[None]:
+    gives_up = time.monotonic() + seconds + STUBBORN_SECONDS
+
     def ring(signum: int, frame: FrameType | None) -> None:
+        if _process_is_replaceable and time.monotonic() >= gives_up:
+            logger.critical("%s swallows its time-out; the worker process ends for it", what)
+            os._exit(1)
         raise _OutOfTime
 
     before = signal.signal(signal.SIGALRM, ring)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from celery import Celery, bootsteps
-from celery.signals import worker_init, worker_shutting_down
+from celery.signals import worker_init, worker_process_init, worker_shutting_down
 from django.db import connections
 
 from django_rivet.conf import get_settings
-from django_rivet.runtime import shutdown
+from django_rivet.runtime import limits, shutdown
 from django_rivet.runtime.bell import has_broker, send
 from django_rivet.store.database import alias
 from django_rivet.store.events import FORGOTTEN_AT_ONCE, forget_events
@@ -133,11 +133,16 @@ def add_to(app: Celery) -> None:
 def install() -> None:
     """Any Celery worker hands its actors over when it is told to stop; ``RIVET["SWEEPER"]`` puts a sweeper into it."""
     worker_init.connect(_on_worker_init, weak=False, dispatch_uid="django_rivet.sweeper")
+    worker_process_init.connect(_on_process_init, weak=False, dispatch_uid="django_rivet.limits")
     worker_shutting_down.connect(_on_worker_shutting_down, weak=False, dispatch_uid="django_rivet.shutdown")
 
 
 def _on_worker_shutting_down(**kwargs: Any) -> None:
     shutdown.request()
+
+
+def _on_process_init(**kwargs: Any) -> None:
+    limits.process_is_replaceable()
 
 
 def _on_worker_init(sender: Any, **kwargs: Any) -> None:

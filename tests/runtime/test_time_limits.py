@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 
 from django_rivet import Actor, CriticalError, workflow
-from django_rivet.runtime import bodies
+from django_rivet.runtime import bodies, celery_tasks
 from django_rivet.testing import drive, isolated_actors
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -102,3 +102,18 @@ def test_what_a_body_that_hung_did_is_undone_and_the_hook_works_on_what_was_befo
 
     assert order.output == "timeout"
     assert (order.state.tries, order.state.errors) == (0, 1)
+
+
+def test_a_body_is_stopped_where_celery_runs_tasks_eagerly() -> None:
+    """The caller waits for the drive, and no longer than the time-out."""
+
+    class Order(Actor):
+        @workflow
+        def run(self, ctx):
+            return ctx.try_step("charge", time.sleep, 60, timeout=0.1).failure.kind
+
+    order = Order.create("one")
+
+    celery_tasks.drive.apply([order.id])
+
+    assert order.output == "timeout"
