@@ -157,6 +157,7 @@ def test_evict_03_is_noticed_at_the_next_turn_of_a_loop(outside, form):
                 return ctx.loop("turns", lambda turn, state: self.turn(turn))
             for turn in ctx.loop("turns"):
                 self.turn(turn)
+            return None
 
         def turn(self, turn):
             if turn.iteration == 100:
