@@ -71,7 +71,7 @@ def test_storage_02_a_failure_is_stored_whole(rivet):
     assert "in charge" in order.error.stack
     assert "in charge" in failed.stack
     assert (order.error.metadata["step_name"], order.error.metadata["attempts"]) == ("charge", 1)
-    assert failed.metadata == {"code": "declined", "status": 402}
+    assert failed.metadata == {"code": "declined", "metadata": None, "status": 402}
 
 
 def test_storage_03_an_entry_is_stored_with_name_and_metadata(rivet):
@@ -245,7 +245,11 @@ def test_storage_08_entries_are_listed_in_the_order_they_happened():
 
 def test_storage_08_forgetting_an_iteration_takes_all_below_it_and_nothing_beside_it():
     """Its children and handlers go; an iteration whose number begins alike, other loops and other actors stay."""
-    actor, other = stored_actor(), type("Other", (Actor,), {}).create("one")
+
+    class Plain(Actor):
+        pass
+
+    actor, other = Plain.create("one"), Plain.create("other")
     _, owed = everything()
     paths = ["loop", "loop/1", "loop/1/a", "loop/1/a/b", "loop/10", "loop/10/a", "loop/2", "loop2/1/a"]
     entries = tuple(at(path, n) for n, path in enumerate(paths, 1))
