@@ -174,9 +174,13 @@ def test_evict_03_is_noticed_at_the_next_turn_of_a_loop(outside, form):
 
 @pytest.fixture
 def short_waits(monkeypatch, outside):
-    """Waits in memory take no time; what was waited for is written into ``outside``."""
-    clock = SimpleNamespace(sleep=lambda left: outside.append("waited"), monotonic=time.monotonic)
-    monkeypatch.setattr("django_rivet.runtime.host.time", clock)
+    """Waits in memory are written into ``outside`` when they begin."""
+
+    def sleep(left):
+        outside.append("waited")
+        time.sleep(left)
+
+    monkeypatch.setattr("django_rivet.runtime.host.time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
 
 
 def test_evict_03_is_noticed_in_a_short_sleep(outside, short_waits):
@@ -248,6 +252,37 @@ def test_evict_03_a_rollback_handler_that_notices_and_gives_way_has_not_failed(o
     assert (trip.history()["flight"].rollback.status, trip.history()["flight"].rollback.attempts) == ("owed", 0)
     assert drive(trip) == "failed"
     assert outside == ["do F-1", "undoing", "undoing", "undo F-1"]
+
+
+@pytest.mark.parametrize("mark", ["failing", "undo H-2"], ids=["before the first", "after the first"])
+def test_evict_03_is_noticed_before_each_handler_of_a_block(outside, mark):
+    """Its failure is on record; the rest of its rollback is another worker's, and then the workflow goes on."""
+
+    class Trip(undoable(outside)):
+        @workflow
+        def run(self, ctx):
+            return ctx.try_block("trip", self.trip, rollback=True).failure.error.message
+
+        def trip(self, block):
+            block.rollback_checkpoint("trip")
+            block.step("flight", self.do, "F-1", rollback=self.undo)
+            block.step("hotel", self.do, "H-2", rollback=self.undo)
+            block.step("car", self.note_and_fail)
+
+        def note_and_fail(self):
+            outside.append("failing")
+            self.fail("no car left")
+
+    trip = Trip.create("one")
+
+    assert drive_by_a_worker_that_stops(trip, lambda: mark in outside)
+
+    assert outside[-1] == mark
+    assert trip.status == "rolling_back"
+    assert trip.wake_at <= now()
+    assert drive(trip) == "completed"
+    assert outside == ["do F-1", "do H-2", "failing", "undo H-2", "undo F-1"]
+    assert trip.output == "no car left"
 
 
 def test_evict_04_a_sleeping_actor_is_left_alone(outside, told_to_stop):
