@@ -19,9 +19,9 @@ def undo_all(scoped: Scoped, path: str, cause: Exception) -> None:
     while True:
         match next_undo(owed_under(walk.history, path), host.now()):
             case RunHandler(compensation):
+                walk.refuse_interruption()
                 with scoped.inside(f"the rollback of {compensation.name!r}"):
                     host.run_handler(compensation, cause)
-                walk.refuse_interruption()
             case Wait(until):
                 scoped.wait(until, None)
             case Stopped():

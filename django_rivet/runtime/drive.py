@@ -190,7 +190,7 @@ class Drive:
             case Waiting(until=until, queues=queues):
                 self._release(self._asleep, due_at=until, queues=queues)
             case HandedOver():
-                self._release(self._asleep, due_at=self.host.now(), progress=False)
+                self._hand_over(self._asleep)
             case CancelRequested(rollback=True):
                 self._cancel_with_rollback()
             case CancelRequested():
@@ -222,10 +222,13 @@ class Drive:
         host = self.host
         while True:
             if isinstance(host.interruption(), HandedOver):
-                return self._release("rolling_back", due_at=host.now())
+                return self._hand_over("rolling_back")
             match next_undo(owed_under(host.history, ROOT), host.now()):
                 case RunHandler(compensation):
-                    host.run_handler(compensation, self._cause())
+                    try:
+                        host.run_handler(compensation, self._cause())
+                    except HandedOver:
+                        return self._hand_over("rolling_back")
                 case Wait(until):
                     assert until is not None
                     if not host.pause_until(until):
@@ -234,6 +237,10 @@ class Drive:
                     return self._end("rollback_failed")
                 case AllUndone():
                     return self._end("cancelled" if host.recorder.request else "failed")
+
+    def _hand_over(self, status: str) -> None:
+        """To whichever worker has time."""
+        self._release(status, due_at=self.host.now(), progress=False)
 
     def _cause(self) -> Exception:
         if self.error is not None and self.host.recorder.request != "cancel_rollback":

@@ -257,13 +257,22 @@ class DriveHost:
                 changes = _with_reruns(record(body.run()), rerun)
                 begun.body_has_ended()
                 refuse_broken()
-                turn.save()
+                self._save(turn)
             if keeps and begun.changed_nothing:
                 begun.wrote_nothing = True
                 self._note(changes)
                 return
             self.recorder.write(changes)
         self.recorder.confirm(changes)
+
+    def _save(self, turn: WritingTurn) -> None:
+        """What does not fit, or is too large, is the body's error; that the database failed is not."""
+        try:
+            turn.save()
+        except Error as error:
+            if is_conflict(error):
+                raise
+            raise Broken from error
 
     def _run_outside(self, body: Body, record: Record, *, keeps: bool, is_handler: bool) -> None:
         reading = ReadingTurn(self.actor, where=f"step {body.step.name!r} (not atomic)", may_broadcast=True)

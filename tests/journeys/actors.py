@@ -165,4 +165,8 @@ class LockingActor(Actor):
             time.sleep(2)
 
 
-from tests.journeys import field_actors, hanging_actors  # noqa: E402, F401 - makes their actors known to workers
+from tests.journeys import (  # noqa: E402, F401 - makes their actors known to workers
+    cross_actors,
+    field_actors,
+    hanging_actors,
+)
