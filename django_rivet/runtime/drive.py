@@ -188,7 +188,7 @@ class Drive:
     def _suspend(self, reason: Unwind) -> None:
         match reason:
             case Waiting(until=until, queues=queues):
-                self._release(self._asleep, due_at=until, queues=queues)
+                self._release(self._asleep, due_at=self.host.wake_at(until), queues=queues)
             case HandedOver():
                 self._release(self._asleep, due_at=self.host.now(), progress=False)
             case CancelRequested(rollback=True):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django_rivet.store import statements as sql
-from django_rivet.store.database import aware, fill, moment_sql, row, rows
+from django_rivet.store.database import aware, execute, fill, moment_sql, row, rows
 from django_rivet.store.journal import Lease
 from django_rivet.store.transactions import engine_statement
 
@@ -25,6 +25,8 @@ class Claim:
     status: str
     request: str
     error: str | None
+    started_at: datetime
+    """When the run began that this drive is part of."""
     now: datetime
     """The database's clock at the claim."""
     read_at: float
@@ -42,8 +44,9 @@ def claim(actor_id: uuid.UUID, holder: str, lease_seconds: float, *, dead: str =
         begun.wrote_nothing = found is None
     if found is None:
         return None
-    epoch, takeovers, cut_off, status, request, generation, error, now = found
-    moment = aware(now)
+    epoch, takeovers, cut_off, status, request, generation, error, began, now = found
+    started_at, moment = aware(began), aware(now)
+    assert started_at is not None
     assert moment is not None
     return Claim(
         lease=Lease(actor_id, int(epoch), lease_seconds, int(generation)),
@@ -52,6 +55,7 @@ def claim(actor_id: uuid.UUID, holder: str, lease_seconds: float, *, dead: str =
         status=status,
         request=request,
         error=error,
+        started_at=started_at,
         now=moment,
         read_at=read_at,
     )
@@ -79,6 +83,15 @@ class Due:
 def due_actors(limit: int, *, dead: str = "") -> list[Due]:
     """In no particular order; ``dead`` as for ``claim``."""
     return [Due(_uuid(actor_id), name, int(epoch)) for actor_id, name, epoch in rows(fill(sql.DUE), [dead, limit])]
+
+
+BROUGHT_FORWARD_AT_ONCE = 1000
+
+
+def bring_forward(type_name: str, run_timeout: float) -> int:
+    """Make actors due that sleep past their ``run_timeout``; returns how many, at most ``BROUGHT_FORWARD_AT_ONCE``."""
+    statement = fill(sql.BRING_FORWARD, began=moment_sql(-run_timeout))
+    return execute(statement, [type_name, BROUGHT_FORWARD_AT_ONCE])
 
 
 def _uuid(value: object) -> uuid.UUID:
