@@ -100,8 +100,8 @@ class DriveHost:
             return None
         if self.recorder.request and not self.is_rolling_back:
             return CancelRequested(rollback=self.recorder.request == "cancel_rollback")
-        # What is on record is replayed to its end: only then it is known that the code fits.
-        if self._run_is_over and not self.history.is_replaying:
+        # What is on record is replayed to its end: only then it is known where it stands, and that the code fits.
+        if self._run_is_over and self.history.reached and not self.history.is_replaying:
             return self._timed_out()
         # A slice that is over before anything was recorded would only be repeated.
         if self.is_evicted() or (self.recorder.has_progressed and time.monotonic() >= self._slice_ends):
