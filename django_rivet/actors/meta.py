@@ -10,6 +10,7 @@ from typing import Any
 
 from django_rivet.engine.durations import seconds
 from django_rivet.engine.exceptions import InvalidStepError
+from django_rivet.engine.retry import LONGEST_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,9 @@ class ActorMeta:
     max_message_size: int = 64 * 1024
     """Bytes of a message's text."""
     run_timeout: float | None = None
+    """How long a workflow may take from its first drive on, waits included."""
     max_running: int | None = None
+    """How many actors of this type may be driven at the same time, over all workers."""
     retention: float | None = None
 
 
@@ -105,6 +108,15 @@ def _duration(value: Any) -> float:
         raise ValueError(str(error).removeprefix("it ")) from None
 
 
+def _limit(value: Any) -> float:
+    limit = _duration(value)
+    if limit == 0:
+        raise ValueError(f"must be above 0 s (None: no limit), not {value!r}")
+    if limit > LONGEST_SECONDS:
+        raise ValueError(f"must be at most {LONGEST_SECONDS:.0f} s (None: no limit), not {value!r}")
+    return limit
+
+
 def _or_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else read(value)
 
@@ -117,7 +129,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "permission_classes": read_permission_classes,
     "max_queue_size": read_count,
     "max_message_size": read_count,
-    "run_timeout": _or_none(_duration),
+    "run_timeout": _or_none(_limit),
     "max_running": _or_none(read_count),
     "retention": _or_none(_duration),
 }

@@ -176,6 +176,20 @@ class WorkflowFailedError(RivetError):
         super().__init__(message)
 
 
+class RunTimeoutError(RivetError):
+    """The workflow took longer than ``Meta.run_timeout``: it failed, and what it owed was compensated.
+
+    ``run_timeout`` is the limit in seconds, ``stood`` says where the workflow was. Workflow code cannot catch it.
+    """
+
+    code = "run_timeout"
+
+    def __init__(self, run_timeout: float, stood: str) -> None:
+        self.run_timeout = run_timeout
+        self.stood = stood
+        super().__init__(f"the workflow took longer than its run_timeout of {run_timeout:g} s; it stood {stood}")
+
+
 class WorkflowCancelledError(RivetError):
     """The workflow was cancelled. Also the ``cause`` of a rollback that a cancellation asked for."""
 

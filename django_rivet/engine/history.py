@@ -63,6 +63,8 @@ class History:
         self._recorded_names = {scope: dict(names) for scope, names in self._names.items()}
         self.is_replaying = bool(self.entries)
         """Until the pass meets the first thing that is not over."""
+        self.reached = ""
+        """The path of the entry that the pass has come to last."""
         self._notes: dict[str, Entry] = {}
         self._pruned: list[str] = []
         self._taken: list[ReceivedMessage] = []
@@ -76,7 +78,7 @@ class History:
 
     def visit(self, scope: str, name: str, kind: Kind | None) -> Entry | None:
         """The record at this place, which counts as visited from now on. ``kind`` None: a block without a record."""
-        path = child(scope, name)
+        path = self.reached = child(scope, name)
         entry = self.entries.get(path)
         unvisited = self._recorded_names.get(scope, {})
         known = name in unvisited

@@ -10,12 +10,12 @@ from django_rivet.engine import codec
 from django_rivet.engine.context import Context
 from django_rivet.engine.current import running_workflow
 from django_rivet.engine.entries import EntryStatus, Kind
-from django_rivet.engine.exceptions import HistoryDivergedError, WorkflowUsageError
+from django_rivet.engine.exceptions import HistoryDivergedError, RunTimeoutError, WorkflowUsageError
 from django_rivet.engine.failures import describe, origin_of, paths_through
 from django_rivet.engine.history import History
 from django_rivet.engine.outcome import Completed, Diverged, Failed, Outcome, Suspended
 from django_rivet.engine.ports import Host
-from django_rivet.engine.suspend import Unwind
+from django_rivet.engine.suspend import RunTimedOut, Unwind
 from django_rivet.engine.undo import Scope
 from django_rivet.engine.walk import Walk
 
@@ -41,6 +41,11 @@ def run(workflow: Callable[[Context], Any], host: Host, history: History) -> Out
 
 
 def _outcome(reason: BaseException, history: History) -> Outcome:
+    through = paths_through(reason)
+    if isinstance(reason, RunTimedOut):
+        # Out of reach for workflow code until here; from here on it is a failure like others.
+        through = _steps_under_way(reason, history)
+        reason = RunTimeoutError(reason.run_timeout, _where(history))
     if isinstance(reason, Unwind):
         return Suspended(reason)
     if isinstance(reason, HistoryDivergedError):
@@ -52,10 +57,29 @@ def _outcome(reason: BaseException, history: History) -> Outcome:
             history.note(replace(entry, status=EntryStatus.FAILED))
     return Failed(
         describe(reason),
-        paths_through(reason),
+        through,
         is_reported=_was_reported(reason),
         compensates=not isinstance(reason, WorkflowUsageError),
     )
+
+
+def _steps_under_way(reason: RunTimedOut, history: History) -> frozenset[str]:
+    """What ``recover()`` gives fresh attempts: the step whose body was cut off, or whose retry was still to come."""
+    if reason.cut_off is not None:
+        return frozenset({reason.cut_off})
+    entry = history.entries.get(history.reached)
+    is_open = (
+        entry is not None and entry.kind is Kind.STEP and entry.status in (EntryStatus.RUNNING, EntryStatus.RETRYING)
+    )
+    return frozenset({history.reached}) if is_open else frozenset()
+
+
+def _where(history: History) -> str:
+    if not history.reached:
+        return "before its first entry"
+    entry = history.entries.get(history.reached)
+    is_over = entry is not None and entry.status in (EntryStatus.COMPLETED, EntryStatus.FAILED)
+    return f"{'behind' if is_over else 'at'} {history.reached!r}"
 
 
 def _was_reported(error: BaseException) -> bool:

@@ -37,6 +37,16 @@ class CancelRequested(Unwind):
         super().__init__(rollback)
 
 
+class RunTimedOut(Unwind):
+    """The workflow has used up its ``run_timeout``: it fails, whatever it would catch."""
+
+    def __init__(self, run_timeout: float, cut_off: str | None = None) -> None:
+        self.run_timeout = run_timeout
+        self.cut_off = cut_off
+        """Path of the step whose body was running when the time was over."""
+        super().__init__(run_timeout, cut_off)
+
+
 class LeaseLost(Unwind):
     """Another worker drives the actor now; nothing more of this one can be written."""
 

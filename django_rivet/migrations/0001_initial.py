@@ -213,6 +213,13 @@ class Migration(migrations.Migration):
                     "takeovers",
                     models.PositiveIntegerField(default=0, help_text="Workers in a row that died without progress."),
                 ),
+                (
+                    "started_at",
+                    models.DateTimeField(
+                        help_text="When it was first driven, or first since it was recovered: run_timeout counts from here.",
+                        null=True,
+                    ),
+                ),
                 ("due_at", models.DateTimeField(null=True, verbose_name="due")),
                 (
                     "waiting",

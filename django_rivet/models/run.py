@@ -48,6 +48,10 @@ class WorkflowRun(models.Model):
     )
     takeovers = models.PositiveIntegerField(default=0, help_text=_("Workers in a row that died without progress."))
 
+    started_at = models.DateTimeField(
+        null=True,
+        help_text=_("When it was first driven, or first since it was recovered: run_timeout counts from here."),
+    )
     due_at = models.DateTimeField(_("due"), null=True)
     waiting = models.TextField(
         null=True, help_text=_("Queues it waits for, as ',a,b,'; ',' means any; null: for no message.")

@@ -39,12 +39,14 @@ from django_rivet.engine.undo import owed_under
 from django_rivet.models import Actor as ActorRow
 from django_rivet.runtime.handles import handle_of
 from django_rivet.runtime.host import DriveHost
+from django_rivet.runtime.slots import ring_next
 from django_rivet.runtime.worker import Worker
 from django_rivet.store import runs
 from django_rivet.store.database import alias
 from django_rivet.store.journal import Release, load_history
 from django_rivet.store.run_errors import RunError, dump_run_error, load_run_error
 from django_rivet.store.runs import Claim
+from django_rivet.store.slots import cap_of
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +70,9 @@ def drive(actor_id: uuid.UUID, worker: Worker) -> bool:
     except UnknownActorTypeError as error:
         logger.warning("actor %s is left to another worker: %s", actor_id, error)
         return False
-    claim = runs.claim(actor_id, worker.name, get_settings().LEASE_SECONDS, dead=worker.dead)
+    cap = cap_of(actor_class.definition)
+    lease = get_settings().LEASE_SECONDS
+    claim = runs.claim(actor_id, worker.name, lease, dead=worker.dead, cap=cap, in_order=worker.waits_in_line)
     if claim is None:
         return False
     actor = actor_class(str(actor_id), row.key)
@@ -80,6 +84,8 @@ def drive(actor_id: uuid.UUID, worker: Worker) -> bool:
             Drive(actor, claim, History(), worker).refuse(error)
         else:
             Drive(actor, claim, history, worker).run()
+    if cap is not None:
+        ring_next(cap)
     return True
 
 
@@ -188,7 +194,7 @@ class Drive:
     def _suspend(self, reason: Unwind) -> None:
         match reason:
             case Waiting(until=until, queues=queues):
-                self._release(self._asleep, due_at=until, queues=queues)
+                self._release(self._asleep, due_at=self.host.wake_at(until), queues=queues)
             case HandedOver():
                 self._hand_over(self._asleep)
             case CancelRequested(rollback=True):

@@ -29,7 +29,7 @@ from django_rivet.engine.exceptions import RollbackHandlerError, StepInterrupted
 from django_rivet.engine.history import Changes, History
 from django_rivet.engine.ports import StepCall
 from django_rivet.engine.rollback import Rollback
-from django_rivet.engine.suspend import Broken, CancelRequested, HandedOver, Unwind
+from django_rivet.engine.suspend import Broken, CancelRequested, HandedOver, RunTimedOut, Unwind
 from django_rivet.runtime.beside import LeftBehindError, beside, current_attempt
 from django_rivet.runtime.bodies import (
     Body,
@@ -38,6 +38,7 @@ from django_rivet.runtime.bodies import (
     errors_of_the_database,
 )
 from django_rivet.runtime.recorder import Recorder
+from django_rivet.runtime.run_limits import RunLimit, cut_off
 from django_rivet.runtime.turn import ReadingTurn, WritingTurn
 from django_rivet.store import mailbox
 from django_rivet.store.conflicts import is_conflict
@@ -79,6 +80,7 @@ class DriveHost:
         self.step_defaults: Mapping[str, Any] = settings.STEP_DEFAULTS
         self.replays_only = False
         """Walk up to where the workflow stands, and execute nothing."""
+        self.run_limit = RunLimit(self.definition.meta.run_timeout, claim.started_at)
         self._actor_id = claim.lease.actor_id
         self._clock = claim.now, claim.read_at
         self._slice_ends = time.monotonic() + settings.SLICE_SECONDS
@@ -100,6 +102,9 @@ class DriveHost:
             return None
         if self.recorder.request and not self.is_rolling_back:
             return CancelRequested(rollback=self.recorder.request == "cancel_rollback")
+        # What is on record is replayed to its end: only then it is known where it stands, and that the code fits.
+        if self._run_is_over and self.history.reached and not self.history.is_replaying:
+            return self._timed_out()
         # A slice that is over before anything was recorded would only be repeated.
         if self.is_evicted() or (self.recorder.has_progressed and time.monotonic() >= self._slice_ends):
             return HandedOver()
@@ -119,7 +124,13 @@ class DriveHost:
         self._body_noticed_eviction = self.is_evicted()
         return self._body_noticed_eviction
 
+    def wake_at(self, due: datetime | None) -> datetime | None:
+        """When the actor has to be looked at again that waits until ``due``: not later than its run may last."""
+        return due if self.is_rolling_back else self.run_limit.wake_at(due)
+
     def pause_until(self, due: datetime) -> bool:
+        if self._run_is_over and not self.replays_only:
+            raise self._timed_out()
         left = (due - self.now()).total_seconds()
         if self.replays_only or not self._may_pause or left > INLINE_WAIT_SECONDS or self.is_evicted():
             return False
@@ -140,26 +151,30 @@ class DriveHost:
             self.recorder.commit()
 
     def run_step(self, call: StepCall) -> BaseException | None:
-        self._refuse_replaying()
+        self._refuse_anything_new()
         options, entry = call.options, call.entry
         if options.starts_on_record:
             # It is no progress: a body that kills its worker would start for ever.
             self.recorder.commit(call.start(), progress=False)
         step = CurrentStep(entry.name, entry.attempts, self._key(entry.path, entry.run), self.is_evicted_in_body)
-        body = Body(call.function, call.args, call.kwargs, step, seconds(options.timeout, "timeout"))
+        limit, is_of_run = self.run_limit.of_body(seconds(options.timeout, "timeout"), self.now())
+        body = Body(call.function, call.args, call.kwargs, step, limit)
         try:
             self._run(body, call.succeeded, atomic=options.atomic, keeps=options.ephemeral)
         except BodyError as failure:
             if self._body_noticed_eviction:
                 raise HandedOver from failure.error
+            if is_of_run and self._run_is_over and isinstance(failure.error, StepTimeoutError):
+                self.history.note(_rerun(cut_off(call, limit), failure.reruns))
+                raise self._timed_out(cut_off=entry.path) from failure.error
             failed = call.failed(failure.error)
-            self.record_failure(replace(failed, entry=_rerun(failed.entry, failure.reruns)))
+            self._record_failure(replace(failed, entry=_rerun(failed.entry, failure.reruns)))
             return failure.error
         return None
 
     def record_failure(self, failed: FailedAttempt) -> None:
-        self._refuse_replaying()
-        self.recorder.commit(Changes((failed.entry,)), failed.event)
+        self._refuse_anything_new()
+        self._record_failure(failed)
 
     def run_handler(self, compensation: Compensation, cause: Exception) -> None:
         try:
@@ -182,7 +197,7 @@ class DriveHost:
     # The mailbox -----------------------------------------------------------------------------
 
     def peek(self, queues: Sequence[str], count: int, excluding: frozenset[int]) -> list[ReceivedMessage]:
-        self._refuse_replaying()
+        self._refuse_anything_new()
         for name in queues:
             self.definition.queue(name)
         with errors_of_the_database():
@@ -196,9 +211,23 @@ class DriveHost:
 
     # Below: how it is done -------------------------------------------------------------------
 
-    def _refuse_replaying(self) -> None:
+    def _refuse_anything_new(self) -> None:
         if self.replays_only:
             raise CancelRequested(rollback=True)
+        if self._run_is_over:
+            raise self._timed_out()
+
+    @property
+    def _run_is_over(self) -> bool:
+        """What a block has begun to undo is undone first, however long that takes."""
+        return not self.is_rolling_back and self.run_limit.is_over(self.now())
+
+    def _timed_out(self, cut_off: str | None = None) -> RunTimedOut:
+        assert self.run_limit.seconds is not None
+        return RunTimedOut(self.run_limit.seconds, cut_off)
+
+    def _record_failure(self, failed: FailedAttempt) -> None:
+        self.recorder.commit(Changes((failed.entry,)), failed.event)
 
     def _handler(self, compensation: Compensation, cause: Exception) -> Body:
         if self.takeovers >= self.max_takeovers:

@@ -17,6 +17,7 @@ from django.db import connections
 from django_rivet.conf import get_settings
 from django_rivet.runtime import limits, shutdown
 from django_rivet.runtime.bell import has_broker, send
+from django_rivet.runtime.run_limits import wake_overdue_runs
 from django_rivet.store.database import alias
 from django_rivet.store.events import FORGOTTEN_AT_ONCE, forget_events
 from django_rivet.store.runs import due_actors
@@ -30,6 +31,8 @@ PATIENCE_SECONDS = 3.0
 """How long a hint may lie in the broker before it is taken for lost and sent again."""
 
 TIDY_SECONDS = 60.0
+
+DEPLOYED_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ class Sweeper:
         self._pause = pause
         self._hinted: dict[uuid.UUID, Hint] = {}
         self._tidied = 0.0
+        self._minds_deploys_at = 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rivet-sweeper", daemon=True)
 
@@ -90,6 +94,12 @@ class Sweeper:
         if now - self._tidied >= TIDY_SECONDS and forget_events(get_settings().EVENT_RETENTION) < FORGOTTEN_AT_ONCE:
             self._tidied = now
 
+    def mind_deploys(self) -> None:
+        """At its start and every five minutes (workers of before may still be there): limits that have changed."""
+        now = time.monotonic()
+        if now >= self._minds_deploys_at and wake_overdue_runs():
+            self._minds_deploys_at = now + DEPLOYED_SECONDS
+
     # Below: how it is done -------------------------------------------------------------------
 
     def _run(self) -> None:
@@ -97,6 +107,7 @@ class Sweeper:
             try:
                 self.sweep()
                 self.tidy()
+                self.mind_deploys()
             except Exception:
                 # A sweeper that dies would leave timers to nobody: the next sweep may find the database again.
                 logger.exception("a sweep failed; the next one comes in %g s", self._pause)

@@ -23,6 +23,8 @@ class Worker:
     """A worker whose leases count as run out."""
     may_pause: bool = True
     """Whether short waits are spent in memory."""
+    waits_in_line: bool = True
+    """Whether an actor of a type with ``max_running`` has to be the next one; a free slot is needed in any case."""
     evicted: Callable[[], bool] = lambda: False
     keep_alive: Callable[[Lease], AbstractContextManager[None]] = heartbeat.of
 
@@ -34,5 +36,5 @@ def this_worker() -> Worker:
 
 
 def in_process_worker(name: str) -> Worker:
-    """A worker that never sleeps and needs no heartbeat: tests drive with it."""
-    return Worker(name, dead=name, may_pause=False, keep_alive=lambda lease: nullcontext())
+    """A worker that never sleeps and needs no heartbeat: tests drive with it, which actor they like."""
+    return Worker(name, dead=name, may_pause=False, waits_in_line=False, keep_alive=lambda lease: nullcontext())

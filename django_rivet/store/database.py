@@ -106,6 +106,8 @@ def fill(sql: str, **parts: str) -> str:
     """Put the database's dialect, and its clock, into a statement: comparing there saves one."""
     if "{now}" in sql:
         parts["now"] = moment_sql()
+    if "{skip_locked}" in sql:
+        parts["skip_locked"] = "FOR UPDATE OF r SKIP LOCKED" if is_postgresql() else ""
     if "{position}" in sql:
         find = "strpos" if is_postgresql() else "instr"
         parts["position"] = f"{find}(r.waiting, ',' || m.queue || ',') > 0"

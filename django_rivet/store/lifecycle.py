@@ -80,7 +80,7 @@ def recover(actor_id: uuid.UUID) -> Verdict:
             # What stood still was the rollback of a cancellation.
             _update(run, status=Status.ROLLING_BACK, error=None, due_at=database_now())
         elif error is not None and error.in_block:
-            _update(run, status=Status.SLEEPING, error=None, due_at=database_now())
+            _update(run, status=Status.SLEEPING, error=None, due_at=database_now(), started_at=None)
         else:
             _update(run, status=Status.ROLLING_BACK, due_at=database_now())
         return Verdict(True, is_due=True)
@@ -95,6 +95,7 @@ def recover(actor_id: uuid.UUID) -> Verdict:
         error=None,
         output=None,
         due_at=database_now(),
+        started_at=None,
         takeovers=0,
         generation=F("generation") + 1,
         epoch=F("epoch") + 1,

@@ -7,10 +7,11 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
+from django_rivet.store import slots
 from django_rivet.store import statements as sql
-from django_rivet.store.database import aware, fill, moment_sql, row, rows
+from django_rivet.store.database import aware, connection, execute, fill, marks, moment_sql, row, rows
 from django_rivet.store.journal import Lease
-from django_rivet.store.transactions import engine_statement
+from django_rivet.store.transactions import engine_statement, engine_transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,25 +26,45 @@ class Claim:
     status: str
     request: str
     error: str | None
+    started_at: datetime
+    """When the run began that this drive is part of."""
     now: datetime
     """The database's clock at the claim."""
     read_at: float
     """This process's monotonic clock, in seconds, when that was read."""
 
 
-def claim(actor_id: uuid.UUID, holder: str, lease_seconds: float, *, dead: str = "") -> Claim | None:
+def claim(
+    actor_id: uuid.UUID,
+    holder: str,
+    lease_seconds: float,
+    *,
+    dead: str = "",
+    cap: slots.Cap | None = None,
+    in_order: bool = True,
+) -> Claim | None:
     """Take the actor where it is due and nobody holds it; None otherwise. One statement, one commit.
 
+    ``cap``: only where its type has a slot free, and it is its turn (``in_order``): a few statements more, one commit.
     ``dead`` names a worker whose leases count as run out: tests kill themselves and go on.
     """
-    with engine_statement() as begun:
-        found = row(fill(sql.CLAIM, lease=moment_sql(lease_seconds)), [holder, actor_id, dead])
-        read_at = time.monotonic()
-        begun.wrote_nothing = found is None
+    found, evicted = None, 0
+    is_outermost = not connection().in_atomic_block
+    with engine_statement() if cap is None else engine_transaction(idle_limit=lease_seconds) as begun:
+        may_run = True
+        if cap is not None:
+            slots.await_others(cap, is_outermost=is_outermost)
+            turn = slots.look(actor_id, cap, dead=dead, in_order=in_order)
+            may_run, evicted = turn.has_come, turn.evicted
+        if may_run:
+            found = row(fill(sql.CLAIM, lease=moment_sql(lease_seconds)), [holder, actor_id, dead])
+            read_at = time.monotonic()
+        begun.wrote_nothing = found is None and not evicted
     if found is None:
         return None
-    epoch, takeovers, cut_off, status, request, generation, error, now = found
-    moment = aware(now)
+    epoch, takeovers, cut_off, status, request, generation, error, began, now = found
+    started_at, moment = aware(began), aware(now)
+    assert started_at is not None
     assert moment is not None
     return Claim(
         lease=Lease(actor_id, int(epoch), lease_seconds, int(generation)),
@@ -52,6 +73,7 @@ def claim(actor_id: uuid.UUID, holder: str, lease_seconds: float, *, dead: str =
         status=status,
         request=request,
         error=error,
+        started_at=started_at,
         now=moment,
         read_at=read_at,
     )
@@ -77,9 +99,23 @@ class Due:
 
 
 def due_actors(limit: int, *, dead: str = "") -> list[Due]:
-    """In no particular order; ``dead`` as for ``claim``."""
-    return [Due(_uuid(actor_id), name, int(epoch)) for actor_id, name, epoch in rows(fill(sql.DUE), [dead, limit])]
+    """In no particular order; of a type with a cap only those whose turn it is, the first in front. ``dead`` as for
+    ``claim``.
+    """
+    caps = slots.caps()
+    names = [cap.type_name for cap in caps]
+    statement = fill(sql.DUE, uncapped=f" AND a.type NOT IN ({marks(len(names))})" if names else "")
+    found = rows(statement, [*names, dead, *names, *names, limit])
+    due = [Due(slots.as_uuid(actor_id), name, int(epoch)) for actor_id, name, epoch in found]
+    for cap in caps:
+        due += [Due(actor_id, cap.type_name, epoch) for actor_id, epoch in slots.next_in_line(cap, dead=dead)]
+    return due
 
 
-def _uuid(value: object) -> uuid.UUID:
-    return value if isinstance(value, uuid.UUID) else uuid.UUID(str(value))
+BROUGHT_FORWARD_AT_ONCE = 1000
+
+
+def bring_forward(type_name: str, run_timeout: float) -> int:
+    """Make actors due that sleep past their ``run_timeout``; returns how many, at most ``BROUGHT_FORWARD_AT_ONCE``."""
+    statement = fill(sql.BRING_FORWARD, began=moment_sql(-run_timeout))
+    return execute(statement, [type_name, BROUGHT_FORWARD_AT_ONCE])

@@ -30,11 +30,30 @@ CLAIM = f"""
         cut_off = r.cut_off OR r.holder IS NOT NULL,
         holder = %s,
         lease_until = {{lease}},
+        started_at = COALESCE(r.started_at, {{now}}),
         status = CASE WHEN r.status IN ('pending', 'sleeping') THEN 'running' ELSE r.status END,
         updated_at = {{now}}
     WHERE r.actor_id = %s AND {IS_FREE_AND_DUE}
-    RETURNING epoch, takeovers, cut_off, status, request, generation, error, {{now}}
+    RETURNING epoch, takeovers, cut_off, status, request, generation, error, started_at, {{now}}
 """  # noqa: S608 - no value is put into the text
+
+HELD_SLOTS = """
+    SELECT count(*) FROM django_rivet_workflowrun r JOIN django_rivet_actor a ON a.id = r.actor_id
+    WHERE r.holder IS NOT NULL AND a.type = %s
+"""
+
+LIVE_SLOTS = f"{HELD_SLOTS} AND r.lease_until > {{now}} AND r.holder <> %s"
+
+# As a claim that takes over leaves it, but with nobody who holds it. Whose row is locked is just renewing its lease.
+EVICT = """
+    UPDATE django_rivet_workflowrun SET
+        epoch = epoch + 1, takeovers = takeovers + CASE WHEN leaving THEN 0 ELSE 1 END, leaving = FALSE,
+        cut_off = TRUE, holder = NULL, lease_until = NULL, due_at = {now}
+    WHERE actor_id IN (
+        SELECT r.actor_id FROM django_rivet_workflowrun r JOIN django_rivet_actor a ON a.id = r.actor_id
+        WHERE a.type = %s AND r.holder IS NOT NULL AND (r.lease_until <= {now} OR r.holder = %s) {skip_locked}
+    )
+"""
 
 RENEW = """
     UPDATE django_rivet_workflowrun SET lease_until = {lease}, leaving = %s
@@ -121,16 +140,48 @@ SAVE_TURN = """
 
 ADD_EVENTS = "INSERT INTO django_rivet_event (actor_id, seq, name, payload, created_at) VALUES {rows}"
 
+# What lies further in the future was written under a longer limit, or none: by a drive before a deploy.
+# Somebody's lock on a row means that it changes just now: the next look finds it.
+BRING_FORWARD = """
+    UPDATE django_rivet_workflowrun SET due_at = {now} WHERE actor_id IN (
+        SELECT r.actor_id FROM django_rivet_workflowrun r JOIN django_rivet_actor a ON a.id = r.actor_id
+        WHERE a.type = %s AND r.status = 'sleeping' AND r.holder IS NULL AND r.started_at <= {began}
+          AND (r.due_at IS NULL OR r.due_at > {now})
+        LIMIT %s {skip_locked}
+    )
+"""
+
 DUE = f"""
     SELECT r.actor_id, a.type, r.epoch FROM django_rivet_workflowrun r JOIN django_rivet_actor a ON a.id = r.actor_id
-    WHERE r.holder IS NULL AND r.due_at <= {{now}} AND r.status IN {ACTIVE}
+    WHERE r.holder IS NULL AND r.due_at <= {{now}} AND r.status IN {ACTIVE}{{uncapped}}
     UNION
     SELECT r.actor_id, a.type, r.epoch FROM django_rivet_workflowrun r JOIN django_rivet_actor a ON a.id = r.actor_id
-    WHERE r.holder IS NOT NULL AND (r.lease_until <= {{now}} OR r.holder = %s) AND r.status IN {ACTIVE}
+    WHERE r.holder IS NOT NULL AND (r.lease_until <= {{now}} OR r.holder = %s) AND r.status IN {ACTIVE}{{uncapped}}
     UNION
     SELECT r.actor_id, a.type, r.epoch FROM django_rivet_message m
     JOIN django_rivet_workflowrun r ON r.actor_id = m.actor_id JOIN django_rivet_actor a ON a.id = r.actor_id
     WHERE m.status = 'queued' AND m.visible_at <= {{now}} AND r.holder IS NULL AND r.waiting IS NOT NULL
-      AND r.status IN {ACTIVE} AND (r.waiting = ',' OR {{position}})
+      AND r.status IN {ACTIVE} AND (r.waiting = ',' OR {{position}}){{uncapped}}
     LIMIT %s
+"""  # noqa: S608 - no value is put into the text
+
+# Of one type, those that became due first in front. A message behind others makes its actor due when that is let go.
+LINE = f"""
+    SELECT actor_id, epoch FROM (
+        SELECT r.actor_id, r.epoch, r.due_at AS since
+        FROM django_rivet_workflowrun r JOIN django_rivet_actor a ON a.id = r.actor_id
+        WHERE a.type = %s AND r.holder IS NULL AND r.due_at <= {{now}} AND r.status IN {ACTIVE}
+        UNION ALL
+        SELECT r.actor_id, r.epoch, r.lease_until
+        FROM django_rivet_workflowrun r JOIN django_rivet_actor a ON a.id = r.actor_id
+        WHERE r.holder IS NOT NULL AND (r.lease_until <= {{now}} OR r.holder = %s) AND r.status IN {ACTIVE}
+          AND a.type = %s
+        UNION ALL
+        SELECT r.actor_id, r.epoch, CASE WHEN m.visible_at > r.updated_at THEN m.visible_at ELSE r.updated_at END
+        FROM django_rivet_message m
+        JOIN django_rivet_workflowrun r ON r.actor_id = m.actor_id JOIN django_rivet_actor a ON a.id = r.actor_id
+        WHERE m.status = 'queued' AND m.visible_at <= {{now}} AND r.holder IS NULL AND r.waiting IS NOT NULL
+          AND r.status IN {ACTIVE} AND (r.waiting = ',' OR {{position}}) AND a.type = %s
+    ) AS due
+    GROUP BY actor_id, epoch ORDER BY min(since), actor_id LIMIT %s
 """  # noqa: S608 - no value is put into the text

@@ -7,6 +7,7 @@ from typing import overload
 
 from django_rivet.runtime.drive import drive as drive_once
 from django_rivet.runtime.handles import Handle
+from django_rivet.runtime.run_limits import wake_overdue_runs
 from django_rivet.runtime.worker import in_process_worker
 from django_rivet.store.runs import due_actors
 
@@ -25,6 +26,7 @@ def drive(handle: Handle | None = None) -> str | None:
     """
     name = f"test:{os.getpid()}"
     worker = in_process_worker(name)
+    wake_overdue_runs()
     if handle is not None:
         while drive_once(handle._id, worker):
             pass
