@@ -16,12 +16,13 @@ from django_rivet.actors.actor import Actor
 from django_rivet.actors.turn import turn_open
 from django_rivet.engine.current import CurrentStep, running_body, running_hook
 from django_rivet.engine.events import ErrorEvent
-from django_rivet.engine.exceptions import WorkflowUsageError
+from django_rivet.engine.exceptions import StepTimeoutError, WorkflowUsageError
 from django_rivet.engine.suspend import Broken
 from django_rivet.runtime.actions import finished
 from django_rivet.runtime.limits import time_limit
 from django_rivet.runtime.turn import WritingTurn
-from django_rivet.store.database import alias, connection
+from django_rivet.store.database import alias
+from django_rivet.store.outages import Held
 from django_rivet.store.turns import refuse_broken
 
 logger = logging.getLogger(__name__)
@@ -82,6 +83,7 @@ def errors_of_the_body(*, is_handler: bool = False) -> Iterator[None]:
 
     Usage errors of a step are the workflow's; a handler has no workflow around it that could fail by them.
     """
+    held = Held()
     try:
         yield
     except WorkflowUsageError as error:
@@ -89,7 +91,7 @@ def errors_of_the_body(*, is_handler: bool = False) -> Iterator[None]:
             raise
         raise BodyError(error) from None
     except (Exception, asyncio.CancelledError) as error:
-        if isinstance(error, Error) and is_connection_lost():
+        if not isinstance(error, StepTimeoutError) and held.was_lost(error):
             raise Broken from error
         raise BodyError(error) from None
 
@@ -101,11 +103,3 @@ def errors_of_the_database() -> Iterator[None]:
         yield
     except Error as error:
         raise Broken from error
-
-
-def is_connection_lost() -> bool:
-    """Whether the engine's connection is gone, whatever the body was about."""
-    conn = connection()
-    if conn.vendor != "postgresql" or conn.closed_in_transaction:
-        return False  # the body closed it by itself: that is its own fault
-    return conn.connection is None or bool(conn.connection.closed)

@@ -9,6 +9,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from django.db import Error
+
 from django_rivet import signals
 from django_rivet.actors.actor import Actor
 from django_rivet.actors.exceptions import UnknownActorTypeError
@@ -42,16 +44,20 @@ from django_rivet.runtime.host import DriveHost
 from django_rivet.runtime.slots import ring_next
 from django_rivet.runtime.worker import Worker
 from django_rivet.store import runs
+from django_rivet.store.conflicts import is_conflict
 from django_rivet.store.database import alias
 from django_rivet.store.journal import Release, load_history
+from django_rivet.store.outages import forget_lost_connection
 from django_rivet.store.run_errors import RunError, dump_run_error, load_run_error
 from django_rivet.store.runs import Claim
-from django_rivet.store.slots import cap_of
+from django_rivet.store.slots import Cap, cap_of
 
 logger = logging.getLogger(__name__)
 
 DIVERGED_PAUSES = (1, 2, 5, 10, 30, 60, 120, 300)
 """Seconds after which a diverged actor is tried again; the last one repeats."""
+
+CLAIM_TRIES = 3
 
 BROKEN_PAUSE = 1.0
 """Seconds until an actor is tried again whose drive the database failed."""
@@ -62,6 +68,16 @@ def drive(actor_id: uuid.UUID, worker: Worker) -> bool:
 
     Errors of the database leave the actor for another try; what dies in between is taken over when the lease is over.
     """
+    forget_lost_connection()
+    try:
+        return _drive(actor_id, worker)
+    except Error as error:
+        forget_lost_connection()
+        logger.warning("the database failed actor %s, which is tried again later: %s", actor_id, error)
+        raise DatabaseFailedError(f"the database failed the drive of actor {actor_id}") from error
+
+
+def _drive(actor_id: uuid.UUID, worker: Worker) -> bool:
     row = ActorRow.objects.using(alias()).filter(pk=actor_id).only("id", "type", "key").first()
     if row is None:
         return False
@@ -71,8 +87,7 @@ def drive(actor_id: uuid.UUID, worker: Worker) -> bool:
         logger.warning("actor %s is left to another worker: %s", actor_id, error)
         return False
     cap = cap_of(actor_class.definition)
-    lease = get_settings().LEASE_SECONDS
-    claim = runs.claim(actor_id, worker.name, lease, dead=worker.dead, cap=cap, in_order=worker.waits_in_line)
+    claim = _claim(actor_id, worker, cap)
     if claim is None:
         return False
     actor = actor_class(str(actor_id), row.key)
@@ -82,11 +97,26 @@ def drive(actor_id: uuid.UUID, worker: Worker) -> bool:
         except ValueError as error:
             # Damaged, or written by newer code than this: nothing may be done on top of what cannot be read.
             Drive(actor, claim, History(), worker).refuse(error)
+        except Error as error:
+            Drive(actor, claim, History(), worker).give_back(error)
+            raise
         else:
             Drive(actor, claim, history, worker).run()
     if cap is not None:
         ring_next(cap)
     return True
+
+
+def _claim(actor_id: uuid.UUID, worker: Worker, cap: Cap | None) -> Claim | None:
+    """Where the project's transactions are serializable, two claims at once are a conflict, and one is to look again."""
+    lease = get_settings().LEASE_SECONDS
+    for attempt in range(CLAIM_TRIES):
+        try:
+            return runs.claim(actor_id, worker.name, lease, dead=worker.dead, cap=cap, in_order=worker.waits_in_line)
+        except Error as error:
+            if attempt == CLAIM_TRIES - 1 or not is_conflict(error):
+                raise
+    raise AssertionError("unreachable")
 
 
 class Drive:
@@ -107,7 +137,7 @@ class Drive:
         except LeaseLost:
             logger.info("actor %s is driven by another worker now", self.actor.id)
         except Broken as broken:
-            self._try_later(broken)
+            self._try_later(broken.__cause__)
             raise DatabaseFailedError(f"the database failed the drive of actor {self.actor.id}") from broken.__cause__
         finally:
             self._send_signals()
@@ -115,6 +145,10 @@ class Drive:
     def refuse(self, error: Exception) -> None:
         """The history cannot be read: the actor is ``diverged``, and tried again."""
         self._diverge(describe(error))
+
+    def give_back(self, error: Error) -> None:
+        """The history could not be loaded: nothing happened, and the actor is tried again."""
+        self._try_later(error, cut_off=None)
 
     # Below: how it is done -------------------------------------------------------------------
 
@@ -267,7 +301,7 @@ class Drive:
         output: str | None = None,
         event: ErrorEvent | None = None,
         progress: bool = True,
-        cut_off: bool = False,
+        cut_off: bool | None = False,
     ) -> None:
         waits = status in ("sleeping", "rolling_back")
         error = None
@@ -289,16 +323,16 @@ class Drive:
             event,
         )
 
-    def _try_later(self, broken: Broken) -> None:
+    def _try_later(self, error: BaseException | None, *, cut_off: bool | None = True) -> None:
         """Give the actor back at once where the database can be reached again; else the lease runs out."""
-        logger.warning("the database failed the drive of actor %s: %s", self.actor.id, broken.__cause__)
+        logger.warning("the database failed the drive of actor %s: %s", self.actor.id, error)
         try:
             self.host.history.confirm()
             self._release(
                 self._asleep,
                 due_at=self.host.now() + timedelta(seconds=BROKEN_PAUSE),
                 progress=False,
-                cut_off=True,
+                cut_off=cut_off,
             )
         except (Broken, LeaseLost):
             logger.info("actor %s is tried again when its lease is over", self.actor.id)

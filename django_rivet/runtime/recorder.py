@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -20,7 +21,9 @@ from django_rivet.runtime.bodies import errors_of_the_database, tell_hook
 from django_rivet.runtime.turn import WritingTurn
 from django_rivet.store import journal
 from django_rivet.store.conflicts import is_conflict
+from django_rivet.store.database import connection
 from django_rivet.store.journal import Release
+from django_rivet.store.outages import is_outage
 from django_rivet.store.runs import Claim
 from django_rivet.store.transactions import Begun, engine_transaction
 
@@ -28,6 +31,9 @@ NOTHING = Changes()
 
 MAX_TRIES = 4
 """The last one goes without the hook."""
+
+AWAY_SECONDS = 0.2
+"""How soon a database that went away is looked for again."""
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +53,7 @@ class Recorder:
         self.takeovers = claim.takeovers
         self.has_progressed = False
         self._hook_ran = False
+        self._begun: Begun | None = None
 
     @contextmanager
     def transaction(self, idle_limit: float = 0.0) -> Iterator[Begun]:
@@ -66,12 +73,14 @@ class Recorder:
         """One transaction for all notes and ``changes``, and for what the hook does when it is told of ``event``.
 
         ``seal`` is the last statement; the fence by default. A conflict is met by another try: what is to be recorded
-        has happened already. ``Broken`` where the database fails.
+        has happened already. So is a database that went away, for as long as a lease lasts. ``Broken`` where it fails.
         """
         told = event
         with errors_of_the_database():
-            for attempt in range(MAX_TRIES):
-                if attempt == MAX_TRIES - 1:
+            failures = outages = 0
+            outage_ends = time.monotonic() + self.lease.seconds
+            while True:
+                if failures == MAX_TRIES - 1:
                     # A hook that was cut off in the middle of a query may have taken the transaction with it.
                     told = None
                 commit = partial(self._try_commit, changes, told, broadcasts, progress, seal)
@@ -82,9 +91,18 @@ class Recorder:
                     logger.error("the error hook of %r is left out: %s", self.actor, late)
                     told = None
                 except Error as error:
-                    is_last = attempt == MAX_TRIES - 1
-                    if is_last or not (is_conflict(error) or (told is not None and self._hook_ran)):
+                    if self._is_in_doubt(error):
                         raise
+                    is_away = is_outage(error) and not connection().in_atomic_block
+                    if is_away and time.monotonic() < outage_ends:
+                        # One session that was ended is no outage yet: another one may be had at once.
+                        time.sleep(AWAY_SECONDS if outages else 0)
+                        outages += 1
+                        failures += self._hook_ran
+                    else:
+                        failures += 1
+                        if failures == MAX_TRIES or not (is_conflict(error) or (told is not None and self._hook_ran)):
+                            raise
                     logger.warning("recording for %r failed and is tried again: %s", self.actor, error)
             self.confirm(changes, event=event, progress=progress)
 
@@ -122,6 +140,10 @@ class Recorder:
         workflow = self.actor.definition.workflow
         return workflow is not None and workflow.on_error is not None
 
+    def _is_in_doubt(self, error: Error) -> bool:
+        """The commit may have happened. Then it is not tried again: the next drive looks it up in the history."""
+        return self._begun is not None and self._begun.is_ending and not is_conflict(error)
+
     def _set_error(self, error: str | None) -> None:
         journal.set_error(self.lease, error)
         self.request = journal.fence(self.lease, "rolling_back")
@@ -136,7 +158,8 @@ class Recorder:
     ) -> None:
         turn = WritingTurn(self.actor, broadcasts)
         self._hook_ran = False
-        with self.transaction():
+        self._begun = None
+        with self.transaction() as self._begun:
             if event is not None:
                 self._hook_ran = tell_hook(self.actor, event, turn)
             turn.save()

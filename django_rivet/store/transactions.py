@@ -10,6 +10,7 @@ from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_rivet.store.database import alias, connection
+from django_rivet.store.outages import forget_lost_connection
 
 
 class CommitObserver(Protocol):
@@ -33,6 +34,8 @@ class Begun:
         """How many were sent; none: the body asked the database nothing."""
         self.wrote_nothing = False
         """Set where the commit will change nothing: then nobody is told of it."""
+        self.is_ending = False
+        """The commit has begun: where it fails with the connection, nobody knows whether it happened."""
         self._connection = connection
         self._hooks_before = len(connection.run_on_commit)
         self._owes_begin = False
@@ -49,6 +52,7 @@ class Begun:
 
     def end(self) -> None:
         """The transaction is about to be committed; what comes after it begins as usual."""
+        self.is_ending = True
         self._owes_begin = False
         self._owes_limit = 0.0
 
@@ -92,6 +96,7 @@ def engine_transaction(*, observed: bool = True, idle_limit: float = 0.0) -> Ite
     worker that was frozen in the middle of a body. It is set before the first statement that a body sends; 0: not.
     """
     conn = connection()
+    forget_lost_connection()
     # In a transaction of somebody else's the limit would hold for that.
     begun = Begun(conn, 0.0 if conn.in_atomic_block else idle_limit)
     with ExitStack() as stack:

@@ -1,0 +1,114 @@
+"""The server's side of the tests: it ends sessions, and knows when they are gone."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import psycopg
+from django.db import connection
+
+GONE_IN = 30.0
+"""Seconds; on a machine under load a session takes a while to end."""
+
+
+class Server:
+    """A session of its own, which no test ends."""
+
+    def __enter__(self) -> Self:
+        connection.ensure_connection()
+        params = connection.get_connection_params()
+        wanted = {key: params[key] for key in ("host", "port", "user", "password", "dbname") if params.get(key)}
+        self._session = psycopg.connect(**wanted, autocommit=True)
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self._session.close()
+
+    def end_session(self) -> None:
+        """End the session of this thread's Django connection, which does not know of it yet."""
+        connection.ensure_connection()
+        self.end(connection.connection.info.backend_pid)
+
+    def end_session_during(self, query: str) -> None:
+        """End it while it runs this query, from a thread beside; the query raises."""
+        pid = connection.connection.info.backend_pid
+        ender = threading.Thread(target=self._end_once, args=(pid, query))
+        ender.start()
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(query)
+        finally:
+            ender.join()
+
+    def end(self, pid: int) -> None:
+        """Returns when it is gone."""
+        self._session.execute("SELECT pg_terminate_backend(%s)", [pid])
+        until = time.monotonic() + GONE_IN
+        while self._session.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", [pid]).fetchone():
+            assert time.monotonic() < until, f"session {pid} does not end"
+            time.sleep(0.002)
+
+    def sessions(self, like: str, besides: int = 0) -> list[int]:
+        """The sessions on this database whose last statement was like this."""
+        found = self._session.execute(
+            "SELECT pid FROM pg_stat_activity"
+            " WHERE datname = current_database() AND query LIKE %s AND pid NOT IN (pg_backend_pid(), %s)",
+            [like, besides],
+        )
+        return [pid for (pid,) in found]
+
+    # Below: how it is done -------------------------------------------------------------------
+
+    def _end_once(self, pid: int, query: str) -> None:
+        until = time.monotonic() + GONE_IN
+        while pid not in self.sessions(query) and time.monotonic() < until:
+            time.sleep(0.01)
+        self.end(pid)
+
+
+class EndingSession:
+    """An observer of commits that ends the session just before the n-th one (from 1) of those it sees."""
+
+    def __init__(self, server: Server, n: int) -> None:
+        self._server = server
+        self._left = n
+
+    def before(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self._server.end_session()
+
+    def after(self) -> None:
+        pass
+
+    @property
+    def has_ended(self) -> bool:
+        return self._left <= 0
+
+
+@contextmanager
+def answer_of_commit_lost(server: Server, when: Callable[[], object]) -> Iterator[None]:
+    """The first COMMIT for which ``when()`` holds happens, and the session ends before the client hears of it."""
+    commit: Callable[[], Any] = connection._commit
+    lost: list[bool] = []
+
+    def commit_and_lose() -> None:
+        commit()
+        if not lost and when():
+            lost.append(True)
+            server.end_session()
+            with connection.wrap_database_errors:
+                connection.connection.execute("SELECT 1")
+
+    connection._commit = commit_and_lose  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del connection._commit
+    assert lost, "there was no such commit"
+
+
