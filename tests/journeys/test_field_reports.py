@@ -273,6 +273,7 @@ GRACE_SECONDS = 1.0
 """Half of what a step takes."""
 
 
+@pytest.mark.timeout(300)
 def test_a_storm_of_restarts_with_a_short_grace_costs_no_retries(
     start_worker: StartWorker, ledger: Path, redis_url: str
 ) -> None:
