@@ -19,6 +19,7 @@ from django_rivet.engine.entries import (
     UndoStatus,
 )
 from django_rivet.engine.history import Changes
+from django_rivet.models import Compensation as CompensationRow
 from django_rivet.store.journal import Lease, load_history, write_changes
 
 pytestmark = pytest.mark.django_db
@@ -264,6 +265,7 @@ def test_storage_08_forgetting_an_iteration_takes_all_below_it_and_nothing_besid
     left = load_history(uuid.UUID(actor.id))
     assert list(left.entries) == list(history.entries) == ["loop", "loop/10", "loop/10/a", "loop/2", "loop2/1/a"]
     assert left.compensations == {}
+    assert not CompensationRow.objects.filter(actor_id=actor.id).exists()
     assert list(load_history(uuid.UUID(other.id)).entries) == paths
     assert list(load_history(uuid.UUID(other.id)).compensations) == ["loop/1/a"]
 

@@ -136,6 +136,7 @@ def test_storage_10_a_workflow_that_failed_and_then_completes_keeps_no_error(riv
     assert str(order.error) == "CriticalError: declined"
 
     assert order.recover()
+    assert order.error is None
     assert rivet.drive(order) == "completed"
 
     assert order.error is None

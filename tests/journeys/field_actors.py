@@ -13,7 +13,7 @@ from tests.journeys import outside
 from tests.journeys.models import Effect
 
 NAP_SECONDS = 3.0
-SHIFT_SECONDS = 0.6
+SHIFT_SECONDS = 2.0
 PATIENCE_SECONDS = 20.0
 
 

@@ -18,6 +18,7 @@ QUICK = {"LEASE_SECONDS": 1.0, "SWEEP_SECONDS": 0.2}
 DEAD_SECONDS = 3.0
 
 
+@pytest.mark.timeout(300)
 def test_a_release_waits_for_a_shelf_whose_worker_is_dead(
     start_worker: StartWorker, ledger: Path, redis_url: str
 ) -> None:

@@ -15,9 +15,10 @@ from tests.journeys.workers import eventually
 pytestmark = [pytest.mark.journey, pytest.mark.django_db(transaction=True)]
 
 MAX_TAKEOVERS = 3
-DEADLY = ["abort", "exit", "vanish", "interrupt"]
+DEADLY = ["abort", "exit", "vanish", "interrupt", "killed for its memory"]
 
 
+@pytest.mark.timeout(300)
 def test_an_order_that_ends_its_worker_process_is_given_up_and_what_waits_behind_it_is_done(
     start_worker: StartWorker, child_environment: dict[str, str], ledger: Path
 ) -> None:
@@ -35,7 +36,9 @@ def test_an_order_that_ends_its_worker_process_is_given_up_and_what_waits_behind
         worker = start_worker("--concurrency=2", LEASE_SECONDS=1, SWEEP_SECONDS=0.2, MAX_TAKEOVERS=MAX_TAKEOVERS)
 
         # Then all are done
-        eventually(lambda: all(len(actor.state.log) == 4 for actor in shops.values()), 60, "all orders end", worker.log)
+        eventually(
+            lambda: all(len(actor.state.log) == 4 for actor in shops.values()), 120, "all orders end", worker.log
+        )
         for kind, actor in shops.items():
             end = "sold" if kind == "good" else "interrupted"
             assert actor.state.log == ["a sold", f"{kind} {end}", "b sold", "c sold"]

@@ -232,7 +232,7 @@ def test_no_commit_of_anybody_can_be_lost_so_that_a_reservation_stays(
         order = trade.Order.create(f"{way} o-{n}")
         with suppress(SimulatedCrash), crash_at(n, after=after) as point:
             drive()
-        drive_all_the_way()
+        drive()
 
         log = [line for line in trade.stock.state.log if line.endswith(order.key)]
         assert (n, log) == (n, [f"reserve {order.key}", f"release {order.key}"])

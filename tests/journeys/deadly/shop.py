@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import signal
 import sys
 from typing import Any
 
@@ -42,5 +43,7 @@ def define_shop() -> Any:
                 os._exit(1)
             if order == "interrupt":
                 raise KeyboardInterrupt
+            if order == "killed for its memory":
+                os.kill(os.getpid(), signal.SIGKILL)  # as the kernel does
 
     return ShopActor
