@@ -105,10 +105,7 @@ def test_no_more_than_that_many_are_driven() -> None:
 def test_types_do_not_count_for_each_other() -> None:
     """A subclass inherits the number, not the slots."""
     base = capped(1)
-
-    class Special(base):
-        pass
-
+    Special: Any = type("Special", (base,), {})
     assert claimed(base.create("one")) is not None
 
     assert driven(Special.create("one"))
