@@ -6,7 +6,7 @@ statements workers go on, so the parts may differ by what happened in that insta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -33,6 +33,7 @@ from django.db.models.functions import Coalesce, Concat, Greatest, Least, StrInd
 from django_rivet.engine.entries import ErrorInfo
 from django_rivet.models import Message, WorkflowRun
 from django_rivet.store.database import alias, connection, database_now
+from django_rivet.store.lines import Line, lines
 from django_rivet.store.run_errors import load_run_error
 
 Status = WorkflowRun.Status
@@ -64,7 +65,8 @@ class Late:
 class Overdue:
     """Actors that have been due for longer than ``after`` seconds: no worker, too few, or none that knows the type.
 
-    Due is what the sweeper would hint at: the time has come, a message has come, or the worker is gone.
+    Due is what the sweeper would hint at: the time has come, a message has come, or the worker is gone. Whoever waits
+    for a slot of a type that has none free is not late.
     """
 
     after: float
@@ -124,6 +126,8 @@ class Overview:
     """Workers that died, summed over actors; an actor's count is reset by progress."""
     most_takeovers: int
     overdue: Overdue
+    lines: tuple[Line, ...]
+    """Types with ``max_running`` of which actors are due and wait."""
     leases: Leases
     oldest_message: OldestMessage | None
     troubled: tuple[Troubled, ...]
@@ -134,6 +138,7 @@ def overview(overdue_after: float, *, with_types: bool = False) -> Overview:
     """Look at all actors; ``overdue_after`` seconds of being due are nothing to speak of."""
     now, skew = _clocks()
     counts = _counts(with_types=with_types)
+    waiting = lines(_runs(), _due(now, 0), now)
     return Overview(
         now=now,
         clock_skew=skew,
@@ -141,7 +146,8 @@ def overview(overdue_after: float, *, with_types: bool = False) -> Overview:
         types=counts.types if with_types else None,
         takeovers=counts.takeovers,
         most_takeovers=counts.most_takeovers,
-        overdue=_overdue(now, overdue_after),
+        overdue=_overdue(now, overdue_after, [line.type_name for line in waiting if line.is_full]),
+        lines=waiting,
         leases=_leases(now),
         oldest_message=_oldest_message(now),
         troubled=_troubled(now),
@@ -188,13 +194,17 @@ def _counts(*, with_types: bool) -> _Counts:
     return counts
 
 
-def _overdue(now: datetime, after: float) -> Overdue:
+def _due(now: datetime, after: float) -> QuerySet[Any]:
     """The same actors as ``statements.DUE``, each with since when."""
+    due = _runs().filter(status__in=CAN_BE_DUE).annotate(since=_due_since(now))
+    return due.filter(since__lte=now - timedelta(seconds=after))
+
+
+def _overdue(now: datetime, after: float, full: Collection[str]) -> Overdue:
+    """``full``: types whose actors wait for each other; no worker is missing there."""
     late = (
-        _runs()
-        .filter(status__in=CAN_BE_DUE)
-        .annotate(since=_due_since(now))
-        .filter(since__lte=now - timedelta(seconds=after))
+        _due(now, after)
+        .exclude(actor__type__in=full)
         .annotate(size=Window(Count("pk")))
         .order_by("since", "pk")
         .values_list("actor__type", "actor__key", "status", "since", "size")[:SHOWN_OVERDUE]

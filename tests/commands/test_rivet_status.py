@@ -119,6 +119,7 @@ def test_all_of_it_comes_as_one_json_object():
         "clock_skew_seconds": pytest.approx(0, abs=1),
         "statuses": ANY,
         "overdue": {"after_seconds": 5.0, "count": 0, "oldest_seconds": None, "oldest": []},
+        "in_line": [],
         "held": 0,
         "dead_leases": 0,
         "workers": [],

@@ -169,4 +169,5 @@ from tests.journeys import (  # noqa: E402, F401 - makes their actors known to w
     cross_actors,
     field_actors,
     hanging_actors,
+    limit_actors,
 )

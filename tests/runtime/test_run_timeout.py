@@ -201,8 +201,12 @@ def test_a_body_that_begins_just_before_the_end_has_a_moment() -> None:
         ctx.step("book", self.book_slowly, rollback=self.undo)
         ctx.step("next", int)
 
+    def book_slowly(self: Any) -> Any:
+        time.sleep(0.1)
+        return self.do("book")
+
     cls = limited(run, 0.05)
-    cls.book_slowly = lambda self: [time.sleep(0.1), self.do("book")][1]
+    cls.book_slowly = book_slowly
     actor = cls.create("main")
 
     assert drive(actor) == "failed"

@@ -80,6 +80,10 @@ def as_json(found: Overview) -> dict[str, Any]:
                 for each in found.overdue.oldest
             ],
         },
+        "in_line": [
+            {"type": line.type_name, "waiting": line.waiting, "running": line.running, "max_running": line.limit}
+            for line in found.lines
+        ],
         "held": found.leases.held,
         "dead_leases": found.leases.dead,
         "workers": list(found.leases.workers),
@@ -111,6 +115,8 @@ def as_table(found: Overview) -> Iterator[str]:
         yield from _types(found)
     yield ""
     yield from _overdue(found.overdue)
+    for line in found.lines:
+        yield _line("in line", line.waiting, f"{_visible(line.type_name)}: {line.running} of {line.limit} are driven")
     yield from _leases(found.leases)
     yield _line("takeovers", found.takeovers, f"at most {found.most_takeovers} of one actor" if found.takeovers else "")
     message = found.oldest_message
