@@ -77,10 +77,11 @@ def _run_in_turn(actor: Actor[Any], body: Callable[[], Any]) -> Any:
 
 def _run_in_new_turn(actor: Actor[Any], body: Callable[[], Any]) -> Any:
     turn = WritingTurn(actor)
-    with engine_transaction(observed=False):
+    with engine_transaction(observed=False) as begun:
         with turn_open(turn):
             turn.get_state()
             result = body()
+        begun.body_has_ended()
         refuse_broken()
         turn.save()
     return result
