@@ -52,12 +52,11 @@ class Server:
             assert time.monotonic() < until, f"session {pid} does not end"
             time.sleep(0.002)
 
-    def sessions(self, like: str, besides: int = 0) -> list[int]:
-        """The sessions on this database whose last statement was like this."""
+    def sessions_of(self, application: str) -> list[int]:
+        """The sessions on this database of processes with this PGAPPNAME."""
         found = self._session.execute(
-            "SELECT pid FROM pg_stat_activity"
-            " WHERE datname = current_database() AND query LIKE %s AND pid NOT IN (pg_backend_pid(), %s)",
-            [like, besides],
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s",
+            [application],
         )
         return [pid for (pid,) in found]
 
@@ -65,7 +64,8 @@ class Server:
 
     def _end_once(self, pid: int, query: str) -> None:
         until = time.monotonic() + GONE_IN
-        while pid not in self.sessions(query) and time.monotonic() < until:
+        find = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND state = 'active' AND query = %s"
+        while not self._session.execute(find, [pid, query]).fetchone() and time.monotonic() < until:
             time.sleep(0.01)
         self.end(pid)
 
