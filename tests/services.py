@@ -221,9 +221,7 @@ class PostgresServer:
         ]  # fmt: skip
         # SIGINT ends the sessions first. SIGQUIT doesn't wait for anything but, unlike SIGKILL,
         # leaves no shared memory behind.
-        with _server(
-            command, self.url, self._home, stop=signal.SIGINT, orphaned=signal.SIGQUIT, **self._account
-        ):
+        with _server(command, self.url, self._home, stop=signal.SIGINT, orphaned=signal.SIGQUIT, **self._account):
             yield
 
 

@@ -103,7 +103,7 @@ def _drive(actor_id: uuid.UUID, worker: Worker) -> bool:
 
 
 def _claim(actor_id: uuid.UUID, worker: Worker) -> Claim | None:
-    """Where the project's transactions are serializable, two claims at once are a conflict, and one is to look again."""
+    """In serializable transactions two claims at once are a conflict: whoever meets it looks again."""
     for attempt in range(CLAIM_TRIES):
         try:
             return runs.claim(actor_id, worker.name, get_settings().LEASE_SECONDS, dead=worker.dead)

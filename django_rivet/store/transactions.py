@@ -90,10 +90,12 @@ class Begun:
         self._owes_begin = True
 
     def __call__(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
-        if isinstance(sql, str) and sql is not BEGIN and (ends := ENDS_TRANSACTION.match(sql)):
+        # psycopg's composed statements are let through: what they end is found out afterwards.
+        ends = ENDS_TRANSACTION.match(str(sql)) if sql is not BEGIN else None
+        if ends:
             raise TransactionManagementError(
-                f"{ends[1].upper()} was refused: the transaction is the engine's, and ends with the record of the step, "
-                "action or hook; put what has to be undone by itself into a transaction.atomic() block"
+                f"{ends[1].upper()} was refused: the transaction is the engine's, and ends with the record of the "
+                "step, action or hook; put what has to be undone by itself into a transaction.atomic() block"
             )
         self.statements += 1
         if self._owes_limit:

@@ -35,8 +35,10 @@ class Orders:
             self.sent.append(order)
 
     def are_done(self) -> bool:
+        """Asleep alone would not do: so is one that is to be tried again in a second, in the middle of an order."""
         queued = Message.objects.filter(status="queued").exists()
-        return not queued and all(handle.status == "sleeping" for handle in self.handles)
+        seen = [handle.snapshot() for handle in self.handles]
+        return not queued and all(each.status == "sleeping" and each.waiting_for == ["orders"] for each in seen)
 
     def assert_right(self, ledger: Path, log: Path, seconds: float = 120) -> None:
         """They all end: confirmed once or compensated once, and no atomic effect came twice."""
