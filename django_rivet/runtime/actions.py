@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -15,10 +16,11 @@ from django_rivet.actors.actor import Actor
 from django_rivet.actors.definition import ActionDefinition
 from django_rivet.actors.exceptions import ActorBusyError
 from django_rivet.actors.turn import open_turns, turn_of, turn_open
+from django_rivet.conf import get_settings
 from django_rivet.engine.current import refuse_in_workflow_code, running_hook
 from django_rivet.runtime.turn import ReadingTurn, WritingTurn
 from django_rivet.store.conflicts import is_conflict
-from django_rivet.store.database import alias
+from django_rivet.store.database import alias, connection
 from django_rivet.store.transactions import engine_transaction
 from django_rivet.store.turns import refuse_broken
 
@@ -67,20 +69,27 @@ def _run_in_turn(actor: Actor[Any], body: Callable[[], Any]) -> Any:
                 result = body()
                 refuse_broken()
             return result
-        try:
-            return _run_in_new_turn(actor, body)
-        except OperationalError as error:
-            if not is_conflict(error):
-                raise
-            raise ActorBusyError(f"{actor!r} was busy ({error}); nothing happened, try again") from error
+        patience_ends = time.monotonic() + get_settings().TURN_TIMEOUT
+        while True:
+            turn = WritingTurn(actor)
+            try:
+                return _run_in_new_turn(actor, turn, body)
+            except OperationalError as error:
+                if not is_conflict(error):
+                    raise
+                # In serializable transactions who has waited for a turn cannot have it: only a new one can.
+                may_wait = not turn.is_held and not connection().in_atomic_block
+                if may_wait and time.monotonic() < patience_ends:
+                    continue
+                raise ActorBusyError(f"{actor!r} was busy ({error}); nothing happened, try again") from error
 
 
-def _run_in_new_turn(actor: Actor[Any], body: Callable[[], Any]) -> Any:
-    turn = WritingTurn(actor)
-    with engine_transaction(observed=False):
+def _run_in_new_turn(actor: Actor[Any], turn: WritingTurn, body: Callable[[], Any]) -> Any:
+    with engine_transaction(observed=False) as begun:
         with turn_open(turn):
             turn.get_state()
             result = body()
+        begun.body_has_ended()
         refuse_broken()
         turn.save()
     return result

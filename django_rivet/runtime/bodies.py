@@ -21,6 +21,7 @@ from django_rivet.engine.suspend import Broken
 from django_rivet.runtime.actions import finished
 from django_rivet.runtime.limits import time_limit
 from django_rivet.runtime.turn import WritingTurn
+from django_rivet.store.conflicts import is_conflict
 from django_rivet.store.database import alias
 from django_rivet.store.outages import Held
 from django_rivet.store.turns import refuse_broken
@@ -72,7 +73,9 @@ def tell_hook(actor: Actor[Any], event: ErrorEvent, turn: WritingTurn) -> bool:
                 finished(workflow.on_error(actor, event))
                 refuse_broken()
             turn.check()
-    except Exception:
+    except Exception as error:
+        if isinstance(error, Error) and is_conflict(error):
+            raise  # the hook is not to blame: record and hook are tried again
         logger.exception("the error hook of %r raised; its writes are undone", actor)
     return True
 

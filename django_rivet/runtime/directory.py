@@ -62,7 +62,7 @@ class Directory:
         given = definition.input_type.validate(input, "input")
         input_text = definition.input_type.text(given, "input")
         state = definition.state_type.initial(actor_class, given, key=key)
-        with engine_transaction(observed=False):
+        with engine_transaction(observed=False) as begun:
             actor_id = actors.insert(
                 definition.type_name,
                 key,
@@ -80,6 +80,7 @@ class Directory:
                     turn.get_state()
                 if on_create is not None:
                     finished(on_create(given))
+            begun.body_has_ended()
             refuse_broken()
             turn.save()
             if definition.workflow is not None:

@@ -108,7 +108,7 @@ def _drive(actor_id: uuid.UUID, worker: Worker) -> bool:
 
 
 def _claim(actor_id: uuid.UUID, worker: Worker, cap: Cap | None) -> Claim | None:
-    """Where the project has serializable transactions, two claims at once are a conflict, and one looks again."""
+    """In serializable transactions two claims at once are a conflict: whoever meets it looks again."""
     lease = get_settings().LEASE_SECONDS
     for attempt in range(CLAIM_TRIES):
         try:

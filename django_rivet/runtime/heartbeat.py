@@ -72,12 +72,15 @@ class Heartbeat:
         return shutdown.is_requested()
 
     def _renew(self, lease: Lease, *, leaving: bool) -> None:
-        try:
-            renew(lease, leaving=leaving)
-        except Exception as error:
-            # The next beat comes before the lease is over; the fence decides, not we.
-            logger.warning("the lease of actor %s was not renewed: %s", lease.actor_id, error)
-            connections[alias()].close()
+        # Twice: the session may have been ended since the last beat, and another one can be had at once.
+        for _ in range(2):
+            try:
+                renew(lease, leaving=leaving)
+                return
+            except Exception as error:
+                # The next beat comes before the lease is over; the fence decides, not we.
+                logger.warning("the lease of actor %s was not renewed: %s", lease.actor_id, error)
+                connections[alias()].close()
 
 
 def _is_old(begun: float, pause: float) -> bool:

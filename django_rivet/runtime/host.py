@@ -43,6 +43,7 @@ from django_rivet.runtime.turn import ReadingTurn, WritingTurn
 from django_rivet.store import mailbox
 from django_rivet.store.conflicts import is_conflict
 from django_rivet.store.runs import Claim
+from django_rivet.store.transactions import no_transaction_left_open
 from django_rivet.store.turns import refuse_broken
 
 logger = logging.getLogger(__name__)
@@ -310,7 +311,7 @@ class DriveHost:
             with errors_of_the_body(is_handler=is_handler):
                 if inspect.iscoroutinefunction(body.function):
                     reading.get_state()
-                with turn_open(reading):
+                with turn_open(reading), no_transaction_left_open():
                     value = body.run()
                 reading.complain_if_changed()
                 return record(value)

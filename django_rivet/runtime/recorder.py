@@ -162,5 +162,6 @@ class Recorder:
         with self.transaction() as self._begun:
             if event is not None:
                 self._hook_ran = tell_hook(self.actor, event, turn)
+                self._begun.body_has_ended()
             turn.save()
             self.write(changes, progress=progress, seal=seal)

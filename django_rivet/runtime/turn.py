@@ -28,6 +28,11 @@ class WritingTurn:
         self._state: Any = None
         self._events = list(broadcasts)
 
+    @property
+    def is_held(self) -> bool:
+        """Whether the state was looked at: from then on nobody else has the turn."""
+        return self._loaded is not None
+
     def get_state(self) -> Any:
         self._load()
         return self._state

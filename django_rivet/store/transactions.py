@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.transaction import TransactionManagementError
 
 from django_rivet.store.database import alias, connection
 from django_rivet.store.outages import forget_lost_connection
@@ -25,6 +27,14 @@ class CommitObserver(Protocol):
 
 observers: list[CommitObserver] = []
 
+BEGIN = "BEGIN IMMEDIATE"
+"""SQLite's, whatever the project's transaction_mode: a read that later writes could not wait for a lock."""
+
+ENDS_TRANSACTION = re.compile(
+    r"\s*(BEGIN|START\s+TRANSACTION|COMMIT|END|ABORT|PREPARE\s+TRANSACTION|ROLLBACK(?!.*\bTO\b))\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
 
 class Begun:
     """One open engine transaction."""
@@ -38,6 +48,7 @@ class Begun:
         """The commit has begun: where it fails with the connection, nobody knows whether it happened."""
         self._connection = connection
         self._hooks_before = len(connection.run_on_commit)
+        self._depth = 0
         self._owes_begin = False
         self._owes_limit = idle_limit if connection.vendor == "postgresql" else 0.0
 
@@ -46,12 +57,27 @@ class Begun:
         """No statement was sent, and nothing waits for the commit."""
         return not self.statements and len(self._connection.run_on_commit) == self._hooks_before
 
+    def begin(self) -> None:
+        """The transaction is open: what comes now is the body's."""
+        self.statements = 0  # a savepoint of our own is none of the body's
+        self._depth = len(self._connection.savepoint_ids)
+
     def body_has_ended(self) -> None:
-        """What the engine itself sends takes no time that a limit would be for."""
+        """``TransactionManagementError`` where the body has ended, or left behind, a transaction that is not its own.
+
+        What the engine itself sends from now on takes no time that a limit would be for.
+        """
         self._owes_limit = 0.0
+        self._refuse_other_transaction()
+
+    def restore(self) -> None:
+        """Forget blocks that the body has entered and not left; the transaction is undone with all of them."""
+        del self._connection.savepoint_ids[self._depth :]
+        del self._connection.atomic_blocks[self._depth + 1 :]
 
     def end(self) -> None:
         """The transaction is about to be committed; what comes after it begins as usual."""
+        self._refuse_other_transaction()
         self.is_ending = True
         self._owes_begin = False
         self._owes_limit = 0.0
@@ -64,6 +90,13 @@ class Begun:
         self._owes_begin = True
 
     def __call__(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        # psycopg's composed statements are let through: what they end is found out afterwards.
+        ends = ENDS_TRANSACTION.match(str(sql)) if sql is not BEGIN else None
+        if ends:
+            raise TransactionManagementError(
+                f"{ends[1].upper()} was refused: the transaction is the engine's, and ends with the record of the "
+                "step, action or hook; put what has to be undone by itself into a transaction.atomic() block"
+            )
         self.statements += 1
         if self._owes_limit:
             limit, self._owes_limit = self._owes_limit, 0.0
@@ -72,15 +105,26 @@ class Begun:
             self.statements -= 1
         if self._owes_begin:
             self._owes_begin = False
-            # IMMEDIATE whatever the project's transaction_mode: a read that later writes could not wait for a lock.
             try:
-                self._connection.cursor().execute("BEGIN IMMEDIATE")
+                self._connection.cursor().execute(BEGIN)
             except BaseException:
                 # Else the next statement would run, and stay, outside of any transaction.
                 self._owes_begin = True
                 raise
             self.statements -= 1
         return execute(sql, params, many, context)
+
+    def _refuse_other_transaction(self) -> None:
+        conn = self._connection
+        if conn.closed_in_transaction:
+            return  # whatever is asked next says so
+        if len(conn.savepoint_ids) != self._depth or not conn.in_atomic_block:
+            raise TransactionManagementError("a transaction.atomic() block was entered and not left again")
+        if self.statements and not self._owes_begin and not _is_in_transaction(conn):
+            raise TransactionManagementError(
+                "the transaction was ended behind the engine's back, and what was written by then is kept; "
+                "only the engine may commit, or roll back, the transaction of a step"
+            )
 
 
 @contextmanager
@@ -103,15 +147,14 @@ def engine_transaction(*, observed: bool = True, idle_limit: float = 0.0) -> Ite
         stack.enter_context(conn.execute_wrapper(begun))
         with _putting_off(conn, begun):
             stack.enter_context(transaction.atomic(alias()))
-        begun.statements = 0  # a savepoint of our own is none of the body's
-        depth = len(conn.savepoint_ids)
+        begun.begin()
         try:
             yield begun
+            begun.end()
         except BaseException:
             # A time-out may hit a body just before it leaves an atomic() of its own.
-            del conn.savepoint_ids[depth:]
+            begun.restore()
             raise
-        begun.end()
         if observed:
             begun.make_hooks_robust()
             for observer in [] if begun.wrote_nothing else observers:
@@ -130,7 +173,55 @@ def engine_statement() -> Iterator[Begun]:
         yield Begun(connection())
 
 
+@contextmanager
+def no_transaction_left_open() -> Iterator[None]:
+    """Around a body whose statements commit by themselves: what it has left open is undone.
+
+    Else everything that the engine writes from now on would wait for a commit that nobody makes.
+    ``TransactionManagementError`` where the body has not raised by itself.
+    """
+    conn = connection()
+    depth = len(conn.atomic_blocks)
+    try:
+        yield
+    finally:
+        is_open = len(conn.atomic_blocks) > depth or (depth == 0 and _is_left_open(conn))
+        if is_open:
+            del conn.atomic_blocks[depth:]
+            del conn.savepoint_ids[max(0, depth - 1) :]
+            if depth == 0:
+                conn.in_atomic_block = False
+                conn.close()
+    if is_open:
+        raise TransactionManagementError(
+            "the body has left a transaction open, which is rolled back now; commit it, or use transaction.atomic()"
+        )
+
+
 # Below: how it is done ---------------------------------------------------------------------------
+
+
+def _is_in_transaction(conn: BaseDatabaseWrapper) -> bool:
+    """What the driver knows of it, whatever Django thinks."""
+    if conn.connection is None:
+        return False
+    if conn.vendor == "sqlite":
+        return bool(conn.connection.in_transaction)
+    if conn.vendor != "postgresql":
+        return True
+    from psycopg.pq import TransactionStatus
+
+    return bool(conn.connection.info.transaction_status != TransactionStatus.IDLE)
+
+
+def _is_left_open(conn: BaseDatabaseWrapper) -> bool:
+    if conn.connection is None or conn.vendor not in ("sqlite", "postgresql"):
+        return False
+    return not conn.autocommit or (_is_in_transaction(conn) and not _is_closed(conn))
+
+
+def _is_closed(conn: BaseDatabaseWrapper) -> bool:
+    return conn.vendor == "postgresql" and bool(conn.connection.closed)
 
 
 @contextmanager

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.journeys.conftest import ledger, start_worker  # noqa: F401 - fixtures
-from tests.postgresql.server import Server
-from tests.runtime.conftest import shop  # noqa: F401 - a fixture
+pytest.register_assert_rewrite("tests.journeys.orders")
+
+from tests.journeys.conftest import ledger, start_worker  # noqa: E402, F401 - fixtures
+from tests.postgresql.server import Server  # noqa: E402
+from tests.runtime.conftest import shop  # noqa: E402, F401 - a fixture
 
 collect_ignore_glob = [] if os.environ.get("RIVET_TEST_DATABASE") == "postgresql" else ["test_*.py"]
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 import psycopg
-from django.db import connection
+from django.db import connection, connections
 
 GONE_IN = 30.0
 """Seconds; on a machine under load a session takes a while to end."""
@@ -52,20 +52,31 @@ class Server:
             assert time.monotonic() < until, f"session {pid} does not end"
             time.sleep(0.002)
 
-    def sessions(self, like: str, besides: int = 0) -> list[int]:
-        """The sessions on this database whose last statement was like this."""
+    def sessions_of(self, application: str) -> list[int]:
+        """The sessions on this database of processes with this PGAPPNAME."""
         found = self._session.execute(
-            "SELECT pid FROM pg_stat_activity"
-            " WHERE datname = current_database() AND query LIKE %s AND pid NOT IN (pg_backend_pid(), %s)",
-            [like, besides],
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s",
+            [application],
         )
         return [pid for (pid,) in found]
+
+    def wait_for_blocked(self, like: str) -> None:
+        """Until a session waits for a lock with a statement like this."""
+        find = (
+            "SELECT 1 FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE %s"
+        )
+        until = time.monotonic() + GONE_IN
+        while not self._session.execute(find, [like]).fetchone():
+            assert time.monotonic() < until, f"nobody waits with {like}"
+            time.sleep(0.01)
 
     # Below: how it is done -------------------------------------------------------------------
 
     def _end_once(self, pid: int, query: str) -> None:
         until = time.monotonic() + GONE_IN
-        while pid not in self.sessions(query) and time.monotonic() < until:
+        find = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND state = 'active' AND query = %s"
+        while not self._session.execute(find, [pid, query]).fetchone() and time.monotonic() < until:
             time.sleep(0.01)
         self.end(pid)
 
@@ -93,7 +104,8 @@ class EndingSession:
 @contextmanager
 def answer_of_commit_lost(server: Server, when: Callable[[], object]) -> Iterator[None]:
     """The first COMMIT for which ``when()`` holds happens, and the session ends before the client hears of it."""
-    commit: Callable[[], Any] = connection._commit
+    wrapper: Any = connections["default"]
+    commit: Callable[[], Any] = wrapper._commit
     lost: list[bool] = []
 
     def commit_and_lose() -> None:
@@ -101,14 +113,12 @@ def answer_of_commit_lost(server: Server, when: Callable[[], object]) -> Iterato
         if not lost and when():
             lost.append(True)
             server.end_session()
-            with connection.wrap_database_errors:
-                connection.connection.execute("SELECT 1")
+            with wrapper.wrap_database_errors:
+                wrapper.connection.execute("SELECT 1")
 
-    connection._commit = commit_and_lose  # type: ignore[method-assign]
+    wrapper._commit = commit_and_lose
     try:
         yield
     finally:
-        del connection._commit
+        del wrapper._commit
     assert lost, "there was no such commit"
-
-
