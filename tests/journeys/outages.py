@@ -35,7 +35,7 @@ StartWeb = Callable[[str], WebProcess]
 def start_web(child_environment: dict[str, str], tmp_path: Path) -> Iterator[StartWeb]:
     """Start a web process; all are gone when the test ends. To be given: a Redis URL, or nothing."""
     User.objects.create_superuser("boss", password="boss")
-    started = []
+    started: list[WebProcess] = []
 
     def start(broker: str) -> WebProcess:
         environment = {**child_environment, "REDIS_URL": broker}
@@ -80,6 +80,7 @@ def live_through(outage: Outage, web: WebProcess, worker: WorkerProcess, ledger:
         assert busy.state.handed_over == [HEAVY]
         if outage.is_refused:
             eventually(lambda: "no hint for actor" in web.log.read_text(), 60, "the bell has given up", web.log)
+            assert CourierActor.get("late").state.handed_over == []
 
         # When it is back, then the rest is done by itself, and events come as before
         outage.end()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,3 +98,16 @@ def test_a_slow_redis_slows_nobody_s_answer(
 
         all_is_done_once(worker, ledger, main=sent)
         assert [next_arrival(client) for _ in sent] == sent
+
+
+def test_a_worker_that_is_told_to_stop_does_not_wait_for_redis(own_redis: OwnRedis, start_worker: StartWorker) -> None:
+    """Celery's main loop sends nothing that could keep it: a deploy goes on while Redis hangs."""
+    worker = start_worker("--concurrency=1", broker=own_redis.url, **SETTINGS)
+    eventually(lambda: worker.is_ready, 60, "the worker is ready", worker.log)
+    own_redis.freeze()
+
+    # Given longer than Celery's pause between two heartbeat events
+    time.sleep(3)
+    worker.process.terminate()
+
+    assert worker.process.wait(60) == 0

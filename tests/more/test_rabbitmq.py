@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from celery import Celery
 
+from django_rivet.runtime import bell
 from tests.journeys import conftest as journeys
 from tests.journeys import outages
 from tests.journeys.actors import OrderActor, StockActor
@@ -15,6 +19,7 @@ from tests.journeys.conftest import StartWorker
 from tests.journeys.models import Effect
 from tests.journeys.outages import SETTINGS, Outage, StartWeb
 from tests.journeys.outside import effects
+from tests.journeys.web import ANSWERS_IN
 from tests.journeys.workers import eventually
 from tests.more.rabbitmq import RabbitServer
 
@@ -50,6 +55,31 @@ def test_work_is_stored_while_rabbitmq_is_away(
     worker = start_worker("--concurrency=2", **SETTINGS)
 
     outages.live_through(outage, start_web(""), worker, ledger)
+
+
+def test_no_hint_waits_long_for_a_rabbitmq_that_does_not_read(rabbit: RabbitServer) -> None:
+    """Under a memory alarm what is published fills the buffers of the network; then nobody stands still with them."""
+    app = Celery("of-a-test", broker=rabbit.url, set_as_current=False)
+    actor_id = uuid.uuid4()
+    assert bell.send(app, actor_id, "unknown.Type")
+    rabbit.raise_memory_alarm()
+    longest, began = 0.0, time.monotonic()
+
+    def is_taken() -> bool:
+        nonlocal longest
+        sent_at = time.monotonic()
+        taken = bell.send(app, actor_id, "unknown.Type")
+        longest = max(longest, time.monotonic() - sent_at)
+        return taken
+
+    while is_taken():
+        assert time.monotonic() - began < 300, "a buffer that never fills shows nothing"
+
+    assert longest < ANSWERS_IN
+    rabbit.lift_memory_alarm()
+    assert bell.send(app, actor_id, "unknown.Type")
+    assert bell.waiting_hints(app, None)
+    bell._line.drop()
 
 
 def test_sagas_end_well_over_kills_of_workers_and_of_rabbitmq(
