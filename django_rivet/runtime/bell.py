@@ -12,7 +12,10 @@ import os
 import threading
 import uuid
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
+from typing import Any
 
 from celery import Celery, current_app
 from django.db import transaction
@@ -28,13 +31,12 @@ logger = logging.getLogger(__name__)
 
 def ring_on_commit(actor_id: uuid.UUID, type_name: str) -> None:
     """Ring once the surrounding transaction has committed; at once where there is none. Never raises, never waits."""
-    transaction.on_commit(partial(_ringer.take, actor_id, type_name), using=alias(), robust=True)
+    transaction.on_commit(partial(ring, actor_id, type_name), using=alias(), robust=True)
 
 
-def ring(actor_id: uuid.UUID, type_name: str) -> bool:
-    """Send one hint here and now; False where there is no broker to take it. Never raises."""
-    app: Celery = current_app._get_current_object()  # type: ignore[attr-defined]  # a proxy, of which the stubs know nothing
-    return has_broker(app) and send(app, actor_id, type_name)
+def ring(actor_id: uuid.UUID, type_name: str) -> None:
+    """Ring soon. Never raises, never waits; without a broker that others hear it does nothing."""
+    _ringer.take(actor_id, type_name)
 
 
 def drain(timeout: float) -> bool:
@@ -43,20 +45,44 @@ def drain(timeout: float) -> bool:
 
 
 def send(app: Celery, actor_id: uuid.UUID, type_name: str) -> bool:
+    """Send one hint here and now; False where the broker does not take it within seconds. Never raises.
+
+    A hint has no date: however old it is when a worker comes to it, it costs a look into the database and no more.
+    With an expiry, hints in a queue that takes longer than that to work off would all be thrown away.
+    """
     try:
-        app.send_task(
-            TASK,
-            args=[str(actor_id)],
-            queue=queue_of(type_name) or app.conf.task_default_queue,
-            ignore_result=True,
-            retry=False,
-            expires=60,
-        )
+        with _line.connected(app) as connection:
+            app.send_task(
+                TASK,
+                args=[str(actor_id)],
+                queue=_queue(app, type_name),
+                ignore_result=True,
+                retry=False,
+                connection=connection,
+            )
     except Exception as error:
         # What is due stands in the database: a broker that is down costs latency and nothing else.
         logger.warning("no hint for actor %s was sent (%s); the sweeper will find it", actor_id, error)
         return False
     return True
+
+
+def waiting_hints(app: Celery, queue: str | None) -> int | None:
+    """How many messages wait in that queue (None: the default one), whoever sent them; None where nobody can say.
+
+    Never raises, and takes seconds at most.
+    """
+    try:
+        with _line.connected(app) as connection:
+            try:
+                name = queue or app.conf.task_default_queue
+                return int(connection.default_channel.queue_declare(name, passive=True).message_count)
+            except connection.channel_errors:
+                _line.drop()  # some brokers close the channel over it
+                return 0
+    except Exception as error:
+        logger.warning("the broker does not say what waits in its queues (%s)", error)
+        return None
 
 
 def has_broker(app: Celery) -> bool:
@@ -81,6 +107,58 @@ MAX_WAITING = 1000
 
 LAST_SECONDS = 2.0
 """How long a process that ends waits for its last hints to go out."""
+
+
+SECONDS = 2
+"""How long the broker may take for one thing: to be connected to, to answer, to take what is written."""
+
+TIME_LIMITS: dict[str, dict[str, Any]] = {
+    "redis": {"socket_connect_timeout": SECONDS, "socket_timeout": SECONDS},
+    "amqp": {"read_timeout": SECONDS, "write_timeout": SECONDS},
+}
+"""Celery's own defaults wait for ever. What stands in ``CELERY_BROKER_TRANSPORT_OPTIONS`` goes before these."""
+
+TRIES = {"max_retries": 1, "interval_start": 0, "interval_max": 0.2}
+
+
+class _Line:
+    """The process's own connection to the broker, for one thread at a time. Those that Celery keeps have no limits."""
+
+    def __init__(self) -> None:
+        self._mine = threading.RLock()
+        self._connection: Any = None
+        self._app: Celery | None = None
+
+    @contextmanager
+    def connected(self, app: Celery) -> Iterator[Any]:
+        """A connection that is opened by its first use, and given up by an error."""
+        with self._mine:
+            if self._connection is None or self._app is not app:
+                self.drop()
+                self._connection, self._app = _limited(app), app
+            try:
+                yield self._connection
+            except BaseException:
+                self.drop()
+                raise
+
+    def drop(self) -> None:
+        """Without a word to the broker, which may not be listening."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(Exception):
+                connection.collect()
+
+
+def _limited(app: Celery) -> Any:
+    connection = app.connection_for_write(connect_timeout=SECONDS)
+    limits = TIME_LIMITS.get(connection.get_transport_cls().driver_type, {})
+    connection.transport_options = {**TRIES, **limits, **app.conf.broker_transport_options}
+    return connection
+
+
+def _queue(app: Celery, type_name: str) -> str:
+    return queue_of(type_name) or app.conf.task_default_queue
 
 
 class _Ringer:
@@ -113,10 +191,19 @@ class _Ringer:
                     self.idle.set()
                 self._news.wait_for(lambda: self._waiting)
                 actor_id, type_name = self._waiting.popitem(last=False)
-            ring(actor_id, type_name)
+            send(current_app._get_current_object(), actor_id, type_name)  # type: ignore[attr-defined]  # a proxy, as above
+
+
+def _begin_anew() -> None:
+    """A thread does not survive a fork, a lock may have been taken at that moment, and the line is the parent's."""
+    global _ringer, _line
+    _of_parents.append(_line)
+    _ringer, _line = _Ringer(), _Line()
 
 
 _ringer = _Ringer()
-# A thread does not survive a fork, and its lock may have been taken at that moment.
-os.register_at_fork(after_in_child=_ringer.__init__)  # type: ignore[misc]
+_line = _Line()
+_of_parents: list[_Line] = []
+"""Kept, because a connection that is collected as garbage hangs up, on the parent too."""
+os.register_at_fork(after_in_child=_begin_anew)
 atexit.register(drain, LAST_SECONDS)

@@ -11,7 +11,7 @@ from django.db import connections
 from django_rivet.conf import get_settings
 from django_rivet.models import Actor
 from django_rivet.runtime import shutdown
-from django_rivet.runtime.bell import TASK, ring
+from django_rivet.runtime.bell import LAST_SECONDS, TASK, drain, ring
 from django_rivet.runtime.drive import DatabaseFailedError
 from django_rivet.runtime.drive import drive as drive_once
 from django_rivet.runtime.worker import this_worker
@@ -38,6 +38,7 @@ def drive(actor_id: str) -> None:
                 return
         if shutdown.is_requested():
             _ring(instance)
+            drain(LAST_SECONDS)  # this process may end before its bell has rung
     except DatabaseFailedError:
         return  # it is logged, and the sweeper comes back to it
 

@@ -6,8 +6,10 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 from celery import Celery, bootsteps
@@ -16,7 +18,7 @@ from django.db import connections
 
 from django_rivet.conf import get_settings
 from django_rivet.runtime import limits, shutdown
-from django_rivet.runtime.bell import has_broker, send
+from django_rivet.runtime.bell import has_broker, queue_of, send, waiting_hints
 from django_rivet.runtime.run_limits import wake_overdue_runs
 from django_rivet.store.database import alias
 from django_rivet.store.events import FORGOTTEN_AT_ONCE, forget_events
@@ -28,7 +30,11 @@ BATCH = 1000
 """The most hints of one sweep; the rest comes with the next."""
 
 PATIENCE_SECONDS = 3.0
-"""How long a hint may lie in the broker before it is taken for lost and sent again."""
+"""How long a hint may lie in the broker before it is taken for lost and sent again, where the queue is that short.
+
+In a long queue it may be waiting still. Then a hint is repeated only after as long as all those before it have waited:
+the fewer workers there are, the less a queue must grow, and by itself Redis forgets no message.
+"""
 
 TIDY_SECONDS = 60.0
 
@@ -37,25 +43,43 @@ DEPLOYED_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """One hint, and the actor's epoch when it was given."""
+    """The last hint for an actor that is due, and the actor's epoch when it was given."""
 
     at: float
     epoch: int
+    first_at: float
+    """When the first was given that nobody has heard yet."""
 
-    def was_heard(self, now: Hint) -> bool:
+    def was_heard(self, epoch: int) -> bool:
         """Somebody has claimed the actor since: that it is due again is news."""
-        return self.epoch != now.epoch
+        return self.epoch != epoch
 
-    def is_lost(self, now: Hint) -> bool:
-        return now.at - self.at >= PATIENCE_SECONDS
+    def is_old(self, now: float) -> bool:
+        return now - self.at >= PATIENCE_SECONDS
+
+    def is_older_than_all_before(self, now: float) -> bool:
+        return now - self.at >= self.at - self.first_at + PATIENCE_SECONDS
+
+
+def nothing_waits(queue: str | None) -> int | None:
+    return 0
 
 
 class Sweeper:
     """Looks for what is due and hands it to ``hint``, in a thread of its own."""
 
-    def __init__(self, hint: Callable[[uuid.UUID, str], object], pause: float) -> None:
+    def __init__(
+        self,
+        hint: Callable[[uuid.UUID, str], object],
+        pause: float,
+        waiting: Callable[[str | None], int | None] = nothing_waits,
+    ) -> None:
+        """``hint`` answers False where the broker takes none. ``waiting``: how many messages lie in a queue; None
+        where nobody can say.
+        """
         self._hint = hint
         self._pause = pause
+        self._waiting = waiting
         self._hinted: dict[uuid.UUID, Hint] = {}
         self._tidied = 0.0
         self._minds_deploys_at = 0.0
@@ -71,21 +95,26 @@ class Sweeper:
             self._thread.join(timeout=5)
 
     def sweep(self) -> int:
-        """One look; returns how many hints were given."""
+        """One look; returns how many hints were given. It ends at the first that the broker does not take."""
         now = time.monotonic()
-        known = {}
+        found = list(due_actors(BATCH))
+        before = self._hinted
+        if len(found) < BATCH:
+            # What is not due any more was heard; should it become due again, that is news.
+            self._hinted = {due.actor_id: before[due.actor_id] for due in found if due.actor_id in before}
+        for due in found:
+            if due.actor_id in before and before[due.actor_id].was_heard(due.epoch):
+                del self._hinted[due.actor_id]
+        is_lost = self._lost(now, [queue_of(due.type_name) for due in found if due.actor_id in self._hinted])
         hints = 0
-        for due in due_actors(BATCH):
-            hint = Hint(now, due.epoch)
-            before = self._hinted.get(due.actor_id)
-            if before is None or before.was_heard(hint) or before.is_lost(hint):
-                self._hint(due.actor_id, due.type_name)
-                hints += 1
-            else:
-                hint = before
-            known[due.actor_id] = hint
-        # What is not due any more was heard; should it become due again, that is news.
-        self._hinted = known
+        for due in found:
+            unheard = self._hinted.get(due.actor_id)
+            if unheard is not None and not is_lost(unheard, queue_of(due.type_name)):
+                continue
+            if self._stop.is_set() or self._hint(due.actor_id, due.type_name) is False:
+                break
+            hints += 1
+            self._hinted[due.actor_id] = Hint(now, due.epoch, now if unheard is None else unheard.first_at)
         return hints
 
     def tidy(self) -> None:
@@ -101,6 +130,20 @@ class Sweeper:
             self._minds_deploys_at = now + DEPLOYED_SECONDS
 
     # Below: how it is done -------------------------------------------------------------------
+
+    def _lost(self, now: float, unheard: Sequence[str | None]) -> Callable[[Hint, str | None], bool]:
+        """Whether a hint is to be taken for lost; ``unheard``: the queues of all that nobody has heard yet."""
+        expected = Counter(unheard)
+        waiting = cache(self._waiting)
+
+        def is_lost(hint: Hint, queue: str | None) -> bool:
+            if not hint.is_old(now):
+                return False
+            there = waiting(queue)
+            # A queue that is shorter than what has been put into it has lost some, or a worker is at it.
+            return there is not None and (there < expected[queue] or hint.is_older_than_all_before(now))
+
+        return is_lost
 
     def _run(self) -> None:
         while not self._stop.wait(self._pause):
@@ -126,7 +169,7 @@ class SweeperStep(bootsteps.StartStopStep):
     def start(self, parent: Any) -> None:
         app: Celery = parent.app
         pause = get_settings().SWEEP_SECONDS or (1.0 if has_broker(app) else 0.1)
-        self.sweeper = Sweeper(lambda actor_id, type_name: send(app, actor_id, type_name), pause)
+        self.sweeper = Sweeper(partial(send, app), pause, partial(waiting_hints, app))
         self.sweeper.start()
 
     def stop(self, parent: Any) -> None:

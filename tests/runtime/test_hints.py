@@ -49,6 +49,81 @@ def test_a_hint_is_repeated_only_after_a_while(shop: SimpleNamespace, monkeypatc
     assert counts == [1, 1, 2]
 
 
+def test_a_queue_that_nobody_works_off_stops_growing(shop: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is due for hours while no worker is free gets a handful of hints and not thousands."""
+    now = [100.0]
+    monkeypatch.setattr("django_rivet.runtime.sweeping.time.monotonic", lambda: now[0])
+    queue: list[uuid.UUID] = []
+    sweeper = Sweeper(lambda actor_id, type_name: queue.append(actor_id), pause=1, waiting=lambda name: len(queue))
+    actors = [shop.Checkout.create(f"actor-{n}") for n in range(3)]
+
+    for _ in range(6 * 60):
+        sweeper.sweep()
+        now[0] += 10
+
+    assert {queue.count(uuid.UUID(actor.id)) for actor in actors} <= set(range(6, 12))
+
+
+def test_hints_that_a_queue_has_lost_are_made_up_for_within_seconds(
+    shop: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A queue that is shorter than what was put into it was flushed, or worked off."""
+    now = [100.0]
+    monkeypatch.setattr("django_rivet.runtime.sweeping.time.monotonic", lambda: now[0])
+    queue: list[uuid.UUID] = []
+    sweeper = Sweeper(lambda actor_id, type_name: queue.append(actor_id), pause=1, waiting=lambda name: len(queue))
+    for number in range(3):
+        shop.Checkout.create(f"actor-{number}")
+    for _ in range(20):
+        sweeper.sweep()
+        now[0] += 100
+
+    queue.clear()
+    now[0] += PATIENCE_SECONDS
+    sweeper.sweep()
+
+    assert len(queue) == 3
+
+
+def test_hints_that_nobody_has_heard_are_remembered_beyond_one_look(
+    shop: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where more is due than one look brings, another look brings others; none gets a hint too many for that."""
+    from django_rivet.runtime import sweeping
+    from django_rivet.store.runs import due_actors
+
+    monkeypatch.setattr(sweeping, "BATCH", 1)
+    for number in range(2):
+        shop.Checkout.create(f"actor-{number}")
+    looks = due_actors(2) * 3
+    monkeypatch.setattr(sweeping, "due_actors", lambda limit: [looks.pop()])
+    hinted: list[uuid.UUID] = []
+    sweeper = Sweeper(lambda actor_id, type_name: hinted.append(actor_id), pause=1)
+
+    for _ in range(6):
+        sweeper.sweep()
+
+    assert len(hinted) == len(set(hinted)) == 2
+
+
+def test_a_sweep_ends_at_the_first_hint_that_the_broker_refuses(shop: SimpleNamespace) -> None:
+    """A broker that hangs costs one time-out and not a thousand; what got no hint gets it with the next sweep."""
+    for number in range(3):
+        shop.Checkout.create(f"actor-{number}")
+    answers = [True, False, True, True]
+    asked: list[uuid.UUID] = []
+
+    def hint(actor_id: uuid.UUID, type_name: str) -> bool:
+        asked.append(actor_id)
+        return answers.pop(0)
+
+    sweeper = Sweeper(hint, pause=1)
+
+    assert [sweeper.sweep() for _ in range(3)] == [1, 2, 0]
+    assert len(asked) == 4
+    assert len(set(asked)) == 3
+
+
 def test_a_hint_for_an_actor_that_is_not_due_does_nothing(shop: SimpleNamespace) -> None:
     """It costs a look, not a drive."""
     actor = shop.Checkout.create("main")

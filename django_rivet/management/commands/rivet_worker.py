@@ -37,7 +37,7 @@ class Command(BaseCommand):
         connections.close_all()
         arguments = ["worker", f"--pool={options['pool']}", f"--concurrency={options['concurrency']}"]
         arguments += [f"--loglevel={options['loglevel']}", f"--hostname={options['hostname'] or 'rivet@%h'}"]
-        arguments += ["--without-gossip", "--without-mingle"]
+        arguments += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
         if options["queues"]:
             arguments.append(f"--queues={options['queues']}")
         app.worker_main(arguments)
