@@ -26,7 +26,10 @@ SETTLES_SECONDS = 120.0
 READY_SECONDS = 90.0
 LOOK_SECONDS = 0.05
 
-POOLS = {"postgresql": [("prefork", 2), ("prefork", 2), ("threads", 3)], "sqlite": [("prefork", 2), ("threads", 2)]}
+POOLS = {
+    "postgresql": [("prefork", 2), ("prefork", 2), ("prefork", 2), ("threads", 4)],
+    "sqlite": [("prefork", 2), ("threads", 2)],
+}
 
 RIVET = {
     "LEASE_SECONDS": plan.LEASE_SECONDS,

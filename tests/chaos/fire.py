@@ -114,6 +114,8 @@ class Arsonist:
 
     def _pick_member(self, fire: Fire) -> Member | None:
         able = self.crew.able()
+        if len(able) < 2:
+            return None  # with nobody left nothing happens that could go wrong
         if fire.aimed:
             driving = self._driving_pids()
             able = [m for m in able if driving & set(m.pids())] or able

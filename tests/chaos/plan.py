@@ -30,8 +30,10 @@ POSTGRESQL_WEIGHTS = {
 }
 """A frozen writer on SQLite stops everybody until it is killed, and there is no session that a server could end."""
 
-ORDER_ACTORS = 6
+ORDER_ACTORS = 10
 SENDERS = 2
+TAKES = [0.02] * 4 + [0.1] * 4 + [0.3] * 3 + [0.6]
+"""Seconds in a body that calls the outside: long enough to be hit."""
 STOCKS = 2
 
 
@@ -78,8 +80,8 @@ def orders(seed: int, sender: int) -> Iterator[tuple[float, str, dict[str, Any]]
             "charge_flakes": rng.choice([0, 0, 0, 1, 2]),
             "pack_flakes": rng.choice([0, 0, 0, 0, 1]),
             "nap": rng.choice([0, 0, 0.05, 0.3]),
-            # Some take longer than a lease: their worker has to keep it.
-            "takes": rng.choice([0.02] * 12 + [0.1] * 10 + [0.6] * 2) if rng.random() < 0.97 else LEASE_SECONDS * 1.2,
+            # A few take longer than a lease: their worker has to keep it.
+            "takes": rng.choice(TAKES) if rng.random() < 0.98 else LEASE_SECONDS * 1.2,
         }
         yield rng.expovariate(5), f"orders-{rng.randrange(ORDER_ACTORS)}", order
         number += 1
