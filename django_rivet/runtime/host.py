@@ -248,7 +248,7 @@ class DriveHost:
                     # A coroutine cannot ask the database for the state when it first looks at it.
                     turn.get_state()
                 changes = _with_reruns(record(body.run()), rerun)
-                begun.body_has_ended()
+                begun.body_has_ended(self.recorder.lease.seconds)
                 refuse_broken()
                 turn.save()
             if keeps and begun.changed_nothing:

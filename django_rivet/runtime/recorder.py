@@ -13,7 +13,7 @@ from django_rivet.actors.actor import Actor
 from django_rivet.engine.current import running_hook
 from django_rivet.engine.events import ErrorEvent
 from django_rivet.engine.history import Changes, History
-from django_rivet.runtime.bodies import errors_of_the_database, tell_hook
+from django_rivet.runtime.bodies import HOOK_SECONDS, errors_of_the_database, tell_hook
 from django_rivet.runtime.turn import WritingTurn
 from django_rivet.store import journal
 from django_rivet.store.conflicts import is_conflict
@@ -122,8 +122,9 @@ class Recorder:
     ) -> None:
         turn = WritingTurn(self.actor, broadcasts)
         self._hook_ran = False
-        with self.transaction():
+        with self.transaction(self.lease.seconds + HOOK_SECONDS if event is not None else 0.0) as begun:
             if event is not None:
                 self._hook_ran = tell_hook(self.actor, event, turn)
+            begun.body_has_ended(self.lease.seconds)
             turn.save()
             self.write(changes, progress=progress, seal=seal)

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db import connection
 
 from tests.chaos import ledger, plan
+from tests.chaos.apps import LATENCY
 from tests.chaos.crew import Crew
 from tests.chaos.fire import Arsonist
 from tests.chaos.load import Load
@@ -25,6 +26,7 @@ from tests.chaos.verdict import Fault, judge
 SETTLES_SECONDS = 120.0
 READY_SECONDS = 90.0
 LOOK_SECONDS = 0.05
+LATENCY_SECONDS = 0.004
 
 POOLS = {
     "postgresql": [("prefork", 2), ("prefork", 2), ("prefork", 2), ("threads", 4)],
@@ -55,6 +57,7 @@ def battle(seed: int, seconds: float, folder: Path, broker: str) -> tuple[str, i
             "RIVET_TEST_DATABASE_NAME": name,
             "RIVET_TEST_SETTINGS": json.dumps(RIVET),
             ledger.VARIABLE: str(folder / "ledger"),
+            LATENCY: str(LATENCY_SECONDS),
         }
         crew = Crew(POOLS[connection.vendor], environment, folder)
         try:

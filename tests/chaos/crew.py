@@ -128,6 +128,14 @@ class Crew:
 
         return thaw
 
+    def freeze_for_good(self, member: Member) -> None:
+        """As a machine that has lost its network: never seen again, and its sessions stay open."""
+        since = time.monotonic()
+        member.frozen = True
+        _signal(member.group, None, signal.SIGSTOP)
+        self.hits.append(Hit("freeze", since, float("inf"), member.group))
+        self.add(member.slot)
+
     def tell_to_stop(self, member: Member) -> None:
         member.leaves_by = time.monotonic() + GRACE_SECONDS
         member.process.process.send_signal(signal.SIGTERM)
@@ -146,10 +154,11 @@ class Crew:
 
     def stop(self) -> None:
         for member in self.members:
-            if not member.is_gone:
+            if not member.is_gone and not member.frozen:
                 member.process.process.send_signal(signal.SIGTERM)
         for member in self.members:
-            member.process.stop()
+            if not member.frozen:
+                member.process.stop()
 
     def kill_all(self) -> None:
         for member in self.members:

@@ -45,6 +45,7 @@ class Arsonist:
             "restart a worker": self._restart,
             "freeze a worker": self._freeze_worker,
             "freeze for long": self._freeze_worker,
+            "freeze for good": self._freeze_for_good,
             "freeze a child": self._freeze_child,
             "cut a session": self._cut,
             "flush Redis": self._flush,
@@ -105,6 +106,15 @@ class Arsonist:
         if member is not None:
             self._later.append((time.monotonic() + fire.seconds, self.crew.freeze(member, None)))
         return member is not None
+
+    def _freeze_for_good(self, fire: Fire) -> bool:
+        member = self._pick_member(fire)
+        if member is None:
+            return False
+        pids, at = member.pids(), time.monotonic()
+        self.crew.freeze_for_good(member)
+        self._recoveries.of_dead(pids, at)
+        return True
 
     def _freeze_child(self, fire: Fire) -> bool:
         found = self._pick_child(fire)

@@ -26,6 +26,7 @@ POSTGRESQL_WEIGHTS = {
     "freeze a worker": 2,
     "freeze a child": 2,
     "freeze for long": 1,
+    "freeze for good": 1,
     "cut a session": 6,
 }
 """A frozen writer on SQLite stops everybody until it is killed, and there is no session that a server could end."""
