@@ -23,10 +23,12 @@ from tests.chaos.recovery import Recoveries
 from tests.chaos.report import accusation, report
 from tests.chaos.verdict import Fault, judge
 
-SETTLES_SECONDS = 120.0
+STUCK_SECONDS = 120.0
+"""Without a single line in the ledger: then it is stuck, and not merely slow."""
+SETTLES_SECONDS = 360.0
 READY_SECONDS = 90.0
 LOOK_SECONDS = 0.05
-LATENCY_SECONDS = 0.004
+LATENCY_SECONDS = 0.01
 
 POOLS = {
     "postgresql": [("prefork", 2), ("prefork", 2), ("prefork", 2), ("threads", 4)],
@@ -95,7 +97,7 @@ def _battle(seed: int, seconds: float, folder: Path, crew: Crew, client: redis.R
         _wait(partial(_is_past, began + seconds), seconds, arsonist.tend)
     arsonist.cease()
     ceased = time.monotonic()
-    _wait(lambda: not load.unsettled(), SETTLES_SECONDS, arsonist.tend)
+    _settle(load, arsonist, folder / "ledger")
     settled_in = time.monotonic() - ceased
     unsettled = load.unsettled()
     load.dismiss_operator()
@@ -109,6 +111,16 @@ def _battle(seed: int, seconds: float, folder: Path, crew: Crew, client: redis.R
     said = [report(head, arsonist, load, recoveries, verdict, settled_in)]
     said.append(accusation(seed, crew, verdict, folder) if verdict.faults else "every promise held")
     return "\n\n".join(said) + "\n", 1 if verdict.faults else 0
+
+
+def _settle(load: Load, arsonist: Arsonist, written: Path) -> None:
+    until = time.monotonic() + SETTLES_SECONDS
+    size, grew = 0, time.monotonic()
+    while load.unsettled() and time.monotonic() < min(until, grew + STUCK_SECONDS):
+        arsonist.tend()
+        if written.stat().st_size != size:
+            size, grew = written.stat().st_size, time.monotonic()
+        time.sleep(LOOK_SECONDS)
 
 
 def _is_past(moment: float) -> bool:

@@ -13,7 +13,7 @@ STEP_SECONDS = 8.0
 
 WEIGHTS = {
     "kill a worker": 4,
-    "kill a child": 4,
+    "kill a child": 9,
     "restart a worker": 3,
     "flush Redis": 1,
     "pause Redis": 1,
@@ -57,7 +57,7 @@ def fires(seed: int, seconds: float, *, postgresql: bool) -> list[Fire]:
     """In order of time. Each kind comes at least once where ``seconds`` allow it."""
     rng = random.Random(f"{seed}/fires")
     weights = WEIGHTS | (POSTGRESQL_WEIGHTS if postgresql else {})
-    count = max(4, int(seconds / (1.2 if postgresql else 1.8)))
+    count = max(4, int(seconds / (0.8 if postgresql else 1.5)))
     kinds = rng.sample(list(weights), len(weights))
     kinds += rng.choices(list(weights), list(weights.values()), k=max(0, count - len(kinds)))
     times = sorted(rng.uniform(0.0, seconds) for _ in kinds[:count])

@@ -16,7 +16,7 @@ SEED = 1
 
 
 @pytest.mark.journey
-@pytest.mark.timeout(480)
+@pytest.mark.timeout(600)
 def test_under_fire_nothing_is_lost_doubled_or_stuck() -> None:
     """Whatever is killed, frozen, cut off or flushed while real workers are at it, an independent ledger agrees."""
     chaos = subprocess.run(
