@@ -18,7 +18,7 @@ from django_rivet import current_step
 VARIABLE = "RIVET_CHAOS_LEDGER"
 
 LOOK_SECONDS = 0.2
-LATE_SECONDS = 0.8
+LATE_SECONDS = 0.6
 
 
 class PlannedError(Exception):

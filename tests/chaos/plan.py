@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-LEASE_SECONDS = 4.0
+LEASE_SECONDS = 5.0
 STEP_SECONDS = 8.0
 """The time-out of all steps: a frozen worker that holds locks is cut off after that and a lease."""
 
