@@ -246,6 +246,13 @@ def _redis(folder: Path) -> Iterator[str]:
         _wait(url, seconds=5)
         yield url
         return
+    with redis_server(folder) as url:
+        yield url
+
+
+@contextmanager
+def redis_server(folder: Path) -> Iterator[str]:
+    """A Redis of one's own, whatever the environment says: for tests that do to it what others could not bear."""
     home = folder / "redis"
     home.mkdir()
     port = free_port()

@@ -285,7 +285,7 @@ class DriveHost:
                     # A coroutine cannot ask the database for the state when it first looks at it.
                     turn.get_state()
                 changes = _with_reruns(record(body.run()), rerun)
-                begun.body_has_ended()
+                begun.body_has_ended(self.recorder.lease.seconds)
                 refuse_broken()
                 self._save(turn)
             if keeps and begun.changed_nothing:

@@ -159,9 +159,9 @@ class Recorder:
         turn = WritingTurn(self.actor, broadcasts)
         self._hook_ran = False
         self._begun = None
-        with self.transaction() as self._begun:
+        with self.transaction(self.lease.seconds + bodies.HOOK_SECONDS if event is not None else 0.0) as self._begun:
             if event is not None:
                 self._hook_ran = tell_hook(self.actor, event, turn)
-                self._begun.body_has_ended()
+            self._begun.body_has_ended(self.lease.seconds)
             turn.save()
             self.write(changes, progress=progress, seal=seal)

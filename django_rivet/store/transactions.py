@@ -50,7 +50,11 @@ class Begun:
         self._hooks_before = len(connection.run_on_commit)
         self._depth = 0
         self._owes_begin = False
-        self._owes_limit = idle_limit if connection.vendor == "postgresql" else 0.0
+        # In a transaction of somebody else's the limit would hold for that.
+        self._may_be_limited = connection.vendor == "postgresql" and not connection.in_atomic_block
+        self._owes_limit = idle_limit if self._may_be_limited else 0.0
+        self._is_limited = False
+        self._is_body_over = False
 
     @property
     def changed_nothing(self) -> bool:
@@ -62,12 +66,14 @@ class Begun:
         self.statements = 0  # a savepoint of our own is none of the body's
         self._depth = len(self._connection.savepoint_ids)
 
-    def body_has_ended(self) -> None:
+    def body_has_ended(self, idle_limit: float = 0.0) -> None:
         """``TransactionManagementError`` where the body has ended, or left behind, a transaction that is not its own.
 
-        What the engine itself sends from now on takes no time that a limit would be for.
+        Only the engine's own statements follow: a worker may freeze between them, too, and holds locks then.
         """
-        self._owes_limit = 0.0
+        self._is_body_over = True
+        if self._may_be_limited and not self._is_limited:
+            self._owes_limit = idle_limit
         self._refuse_other_transaction()
 
     def restore(self) -> None:
@@ -99,9 +105,19 @@ class Begun:
             )
         self.statements += 1
         if self._owes_limit:
-            limit, self._owes_limit = self._owes_limit, 0.0
+            limit, self._owes_limit, self._is_limited = self._owes_limit, 0.0, True
+            statement = f"SET LOCAL idle_in_transaction_session_timeout = {int(limit * 1000)}"
+            if (
+                self._is_body_over
+                and not many
+                and not self._connection.settings_dict["OPTIONS"].get("server_side_binding")
+            ):
+                # Both in one round trip. A body may send what bears no company, such as a server-side cursor.
+                result = execute(f"{statement}; {sql}", params, many, context)
+                context["cursor"].nextset()
+                return result
             with self._connection.cursor() as cursor:
-                cursor.execute(f"SET LOCAL idle_in_transaction_session_timeout = {int(limit * 1000)}")
+                cursor.execute(statement)
             self.statements -= 1
         if self._owes_begin:
             self._owes_begin = False
@@ -137,12 +153,11 @@ def engine_transaction(*, observed: bool = True, idle_limit: float = 0.0) -> Ite
     look like the step's.
 
     ``idle_limit``: after so many seconds without a statement PostgreSQL ends the session, and with it the locks of a
-    worker that was frozen in the middle of a body. It is set before the first statement that a body sends; 0: not.
+    worker that was frozen in the middle of a body or a commit. It is set with the first statement; 0: not.
     """
     conn = connection()
     forget_lost_connection()
-    # In a transaction of somebody else's the limit would hold for that.
-    begun = Begun(conn, 0.0 if conn.in_atomic_block else idle_limit)
+    begun = Begun(conn, idle_limit)
     with ExitStack() as stack:
         stack.enter_context(conn.execute_wrapper(begun))
         with _putting_off(conn, begun):
