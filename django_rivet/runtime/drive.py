@@ -114,6 +114,8 @@ class Drive:
 
     def _run(self) -> None:
         host = self.host
+        if host.recorder.pausing and isinstance(host.interruption(), HandedOver) and host.recorder.stand_still():
+            return
         wants_rollback = host.recorder.request == "cancel_rollback"
         workflow = self.actor.definition.workflow
         if self.claim.status == "rolling_back" and (self.error is not None or wants_rollback):

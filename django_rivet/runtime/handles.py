@@ -22,7 +22,7 @@ from django_rivet.runtime.history_view import HistoryView
 from django_rivet.runtime.operating import carry_out
 from django_rivet.runtime.sending import Receipt, send_message
 from django_rivet.runtime.snapshot import Snapshot, take_snapshot
-from django_rivet.store import lifecycle
+from django_rivet.store import lifecycle, pausing
 
 
 class Handle:
@@ -128,6 +128,28 @@ class Handle:
         refuse_in_workflow_code("cancel()")
         return carry_out(partial(lifecycle.cancel, rollback=rollback), self._id, self.type)
 
+    def pause(self) -> bool:
+        """Stand still until ``resume()``. A second call changes nothing.
+
+        A running workflow stops when it asks for its next entry or turn; a rollback, between two handlers. Messages
+        are stored, and timers kept, but nothing of it happens while it is paused. ``cancel()`` ends it all the same.
+        False where it stands still anyway: completed, cancelled, failed, or its rollback failed.
+        """
+        refuse_in_workflow_code("pause()")
+        return carry_out(pausing.pause, self._id, self.type)
+
+    def resume(self) -> bool:
+        """Go on as before ``pause()``; what became due meanwhile is done now. False where it is not paused."""
+        refuse_in_workflow_code("resume()")
+        return carry_out(pausing.resume, self._id, self.type)
+
+    def wake(self) -> bool:
+        """Have a worker look at it now. A wait that is not over goes on, with the due time that it had; a ``diverged``
+        actor is tried again. False where it is paused, stands still, or has no workflow.
+        """
+        refuse_in_workflow_code("wake()")
+        return carry_out(pausing.wake, self._id, self.type)
+
     # Async twins -----------------------------------------------------------------------------
 
     async def acall(self, action: str, /, *args: Any, **kwargs: Any) -> Any:
@@ -153,6 +175,15 @@ class Handle:
 
     async def acancel(self, rollback: bool = False) -> bool:
         return await sync_to_async(self.cancel)(rollback)
+
+    async def apause(self) -> bool:
+        return await sync_to_async(self.pause)()
+
+    async def aresume(self) -> bool:
+        return await sync_to_async(self.resume)()
+
+    async def awake(self) -> bool:
+        return await sync_to_async(self.wake)()
 
     # Below: how it is done -------------------------------------------------------------------
 

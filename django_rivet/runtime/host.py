@@ -98,6 +98,8 @@ class DriveHost:
             return None
         if self.recorder.request and not self.is_rolling_back:
             return CancelRequested(rollback=self.recorder.request == "cancel_rollback")
+        if self.recorder.pausing:
+            return HandedOver()
         # A slice that is over before anything was recorded would only be repeated.
         if self.is_evicted() or (self.recorder.has_progressed and time.monotonic() >= self._slice_ends):
             return HandedOver()

@@ -39,6 +39,8 @@ class Recorder:
         self.status = claim.status
         self.request = claim.request
         """A cancellation that somebody asked for, as of the last commit."""
+        self.pausing = claim.pausing
+        """Whether somebody asked for a pause; the release carries it out."""
         self.told: list[ErrorEvent] = []
         """Failures that are on record, and whose signals are still to be sent."""
         self.takeovers = claim.takeovers
@@ -85,7 +87,7 @@ class Recorder:
         if seal is not None:
             seal()
         else:
-            self.request = journal.fence(self.lease, self.status, progress=progress)
+            self.request, self.pausing = journal.fence(self.lease, self.status, progress=progress)
 
     def confirm(self, changes: Changes, *, event: ErrorEvent | None = None, progress: bool = True) -> None:
         """The transaction has committed."""
@@ -106,11 +108,17 @@ class Recorder:
         self.commit(event=event, seal=lambda: self._set_error(error))
         self.status = "rolling_back"
 
+    def stand_still(self) -> bool:
+        """Pause at once what was taken over; False where that is not wanted any more."""
+        with errors_of_the_database(), engine_transaction():
+            self.pausing = journal.stand_still(self.lease)
+        return self.pausing
+
     # Below: how it is done -------------------------------------------------------------------
 
     def _set_error(self, error: str | None) -> None:
         journal.set_error(self.lease, error)
-        self.request = journal.fence(self.lease, "rolling_back")
+        self.request, self.pausing = journal.fence(self.lease, "rolling_back")
 
     def _try_commit(
         self,

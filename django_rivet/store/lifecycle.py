@@ -1,9 +1,10 @@
-"""What operators do to a workflow from outside a drive: cancel and recover."""
+"""What operators do to a workflow from outside a drive: cancel, recover, and what all of that is made of."""
 
 from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db.models import F
 
@@ -23,6 +24,8 @@ from django_rivet.store.run_errors import load_run_error
 Status = WorkflowRun.Status
 Request = WorkflowRun.Request
 
+FINISHED = (Status.COMPLETED, Status.CANCELLED)
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -36,27 +39,29 @@ class Verdict:
 
 def cancel(actor_id: uuid.UUID, *, rollback: bool) -> Verdict:
     """At once where nobody drives the actor; else when the workflow asks for its next entry or turn."""
-    run = _locked(actor_id)
+    run = locked(actor_id)
     now = database_now()
-    if run.status in (Status.COMPLETED, Status.CANCELLED):
+    if run.status in FINISHED:
         return Verdict(False)
+    was_paused = run.status == Status.PAUSED
+    unpause(run)
     # A rollback that was asked for is not taken back by a plain cancellation.
     rollback = rollback or run.request == Request.CANCEL_ROLLBACK
     wanted = Request.CANCEL_ROLLBACK if rollback else Request.CANCEL
-    if _is_driven(run, now):
-        _update(run, request=wanted)
+    if is_driven(run, now):
+        update(run, request=wanted)
         return Verdict(True)
     if run.status == Status.ROLLING_BACK:
         # It goes on when it would have gone on, and then ends as cancelled.
-        _update(run, request=wanted)
-        return Verdict(True)
+        update(run, request=wanted)
+        return Verdict(True, is_due=was_paused)
     if _is_undoing_block(run) or (rollback and _may_owe(run)):
         if run.status in (Status.ROLLBACK_FAILED, Status.FAILED):
             _try_handlers_again(run)
-            _update(run, status=Status.ROLLING_BACK, error=None)
-        _update(run, request=wanted, due_at=now, waiting=None)
+            update(run, status=Status.ROLLING_BACK, error=None)
+        update(run, request=wanted, due_at=now, waiting=None)
         return Verdict(True, is_due=True)
-    _update(
+    update(
         run,
         status=Status.CANCELLED,
         request=Request.NONE,
@@ -72,24 +77,24 @@ def cancel(actor_id: uuid.UUID, *, rollback: bool) -> Verdict:
 
 def recover(actor_id: uuid.UUID) -> Verdict:
     """Fresh attempts after ``failed`` or ``rollback_failed``; anything else is left as it is."""
-    run = _locked(actor_id)
+    run = locked(actor_id)
     error = load_run_error(run.error)
     if run.status == Status.ROLLBACK_FAILED:
         _try_handlers_again(run)
         if run.request:
             # What stood still was the rollback of a cancellation.
-            _update(run, status=Status.ROLLING_BACK, error=None, due_at=database_now())
+            update(run, status=Status.ROLLING_BACK, error=None, due_at=database_now())
         elif error is not None and error.in_block:
-            _update(run, status=Status.SLEEPING, error=None, due_at=database_now())
+            update(run, status=Status.SLEEPING, error=None, due_at=database_now())
         else:
-            _update(run, status=Status.ROLLING_BACK, due_at=database_now())
+            update(run, status=Status.ROLLING_BACK, due_at=database_now())
         return Verdict(True, is_due=True)
     if run.status != Status.FAILED:
         return Verdict(False)
     history = load_history(actor_id)
     through = error.through if error is not None else frozenset()
     _apply(run, after_failure(history.entries, _undone(actor_id), through))
-    _update(
+    update(
         run,
         status=Status.SLEEPING,
         error=None,
@@ -102,18 +107,36 @@ def recover(actor_id: uuid.UUID) -> Verdict:
     return Verdict(True, is_due=True)
 
 
-# Below: how it is done ---------------------------------------------------------------------------
+# What operations are made of ---------------------------------------------------------------------
 
 
-def _locked(actor_id: uuid.UUID) -> WorkflowRun:
+def locked(actor_id: uuid.UUID) -> WorkflowRun:
+    """The run, which no worker claims or commits to until this transaction ends; ``ActorNotFoundError``."""
     run = WorkflowRun.objects.using(alias()).select_for_update().filter(pk=actor_id).first()
     if run is None:
         raise ActorNotFoundError(f"actor {actor_id} does not exist any more")
     return run
 
 
-def _is_driven(run: WorkflowRun, now: object) -> bool:
-    return run.holder is not None and run.lease_until is not None and run.lease_until > now  # type: ignore[operator]
+def is_driven(run: WorkflowRun, now: datetime) -> bool:
+    """Whether a worker holds it whose lease is not over."""
+    return run.holder is not None and run.lease_until is not None and run.lease_until > now
+
+
+def update(run: WorkflowRun, **values: object) -> None:
+    WorkflowRun.objects.using(alias()).filter(pk=run.pk).update(**values, updated_at=database_now())
+
+
+def unpause(run: WorkflowRun) -> None:
+    """As if it had never been paused; nothing where it was not."""
+    if run.status == Status.PAUSED:
+        run.status = run.paused_from
+        update(run, status=run.status, paused_from="", pausing=False)
+    elif run.pausing:
+        update(run, pausing=False)
+
+
+# Below: how it is done ---------------------------------------------------------------------------
 
 
 def _is_undoing_block(run: WorkflowRun) -> bool:
@@ -129,10 +152,6 @@ def _may_owe(run: WorkflowRun) -> bool:
     if run.status == Status.FAILED:
         return bool(load_history(run.pk).compensations)
     return True
-
-
-def _update(run: WorkflowRun, **values: object) -> None:
-    WorkflowRun.objects.using(alias()).filter(pk=run.pk).update(**values, updated_at=database_now())
 
 
 def _try_handlers_again(run: WorkflowRun) -> None:

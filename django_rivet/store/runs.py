@@ -25,6 +25,8 @@ class Claim:
     status: str
     request: str
     error: str | None
+    pausing: bool
+    """Somebody asked that it pauses, and its last worker died before it did."""
     now: datetime
     """The database's clock at the claim."""
     read_at: float
@@ -42,7 +44,7 @@ def claim(actor_id: uuid.UUID, holder: str, lease_seconds: float, *, dead: str =
         begun.wrote_nothing = found is None
     if found is None:
         return None
-    epoch, takeovers, cut_off, status, request, generation, error, now = found
+    epoch, takeovers, cut_off, status, request, generation, error, pausing, now = found
     moment = aware(now)
     assert moment is not None
     return Claim(
@@ -52,6 +54,7 @@ def claim(actor_id: uuid.UUID, holder: str, lease_seconds: float, *, dead: str =
         status=status,
         request=request,
         error=error,
+        pausing=bool(pausing),
         now=moment,
         read_at=read_at,
     )
