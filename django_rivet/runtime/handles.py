@@ -14,18 +14,16 @@ from django_rivet.actors.actor import Actor
 from django_rivet.actors.definition import ActorDefinition
 from django_rivet.actors.exceptions import UnknownActionError
 from django_rivet.actors.key import key_parts
-from django_rivet.engine.current import refuse_in_workflow_code
 from django_rivet.engine.durations import Duration
 from django_rivet.engine.entries import ErrorInfo
 from django_rivet.runtime.actions import run_action
 from django_rivet.runtime.history_view import HistoryView
-from django_rivet.runtime.operating import carry_out
+from django_rivet.runtime.operated import Operated
 from django_rivet.runtime.sending import Receipt, send_message
 from django_rivet.runtime.snapshot import Snapshot, take_snapshot
-from django_rivet.store import lifecycle, pausing
 
 
-class Handle:
+class Handle(Operated):
     """One actor. Its actions are called like methods; what is not a name below is looked up among them.
 
     A handle holds no state: each property asks the database. Every method that does has an ``a``-prefixed twin.
@@ -108,48 +106,6 @@ class Handle:
         """The entries in the order they happened; ``generation``: an earlier one, as it was set aside."""
         return HistoryView(self._id, generation)
 
-    # Operating -------------------------------------------------------------------------------
-
-    def recover(self) -> bool:
-        """After ``failed`` or ``rollback_failed``: fresh attempts; False where the status is another.
-
-        The entries that the uncaught error passed through, and failed handlers, are tried again; compensated steps
-        run again when they are reached; a failure that the workflow caught stays as recorded.
-        """
-        refuse_in_workflow_code("recover()")
-        return carry_out(lifecycle.recover, self._id, self.type)
-
-    def cancel(self, rollback: bool = False) -> bool:
-        """End the workflow; with ``rollback=True`` its completed steps are compensated first.
-
-        A running workflow stops when it asks for its next entry or turn; a rollback that is under way goes on and
-        ends ``cancelled``. False where it is completed or cancelled already.
-        """
-        refuse_in_workflow_code("cancel()")
-        return carry_out(partial(lifecycle.cancel, rollback=rollback), self._id, self.type)
-
-    def pause(self) -> bool:
-        """Stand still until ``resume()``. A second call changes nothing.
-
-        A running workflow stops when it asks for its next entry or turn; a rollback, between two handlers. Messages
-        are stored, and timers kept, but nothing of it happens while it is paused. ``cancel()`` ends it all the same.
-        False where it stands still anyway: completed, cancelled, failed, or its rollback failed.
-        """
-        refuse_in_workflow_code("pause()")
-        return carry_out(pausing.pause, self._id, self.type)
-
-    def resume(self) -> bool:
-        """Go on as before ``pause()``; what became due meanwhile is done now. False where it is not paused."""
-        refuse_in_workflow_code("resume()")
-        return carry_out(pausing.resume, self._id, self.type)
-
-    def wake(self) -> bool:
-        """Have a worker look at it now. A wait that is not over goes on, with the due time that it had; a ``diverged``
-        actor is tried again. False where it is paused, stands still, or has no workflow.
-        """
-        refuse_in_workflow_code("wake()")
-        return carry_out(pausing.wake, self._id, self.type)
-
     # Async twins -----------------------------------------------------------------------------
 
     async def acall(self, action: str, /, *args: Any, **kwargs: Any) -> Any:
@@ -169,21 +125,6 @@ class Handle:
         await sync_to_async(len)(view)
         await sync_to_async(view.tree)()
         return view
-
-    async def arecover(self) -> bool:
-        return await sync_to_async(self.recover)()
-
-    async def acancel(self, rollback: bool = False) -> bool:
-        return await sync_to_async(self.cancel)(rollback)
-
-    async def apause(self) -> bool:
-        return await sync_to_async(self.pause)()
-
-    async def aresume(self) -> bool:
-        return await sync_to_async(self.resume)()
-
-    async def awake(self) -> bool:
-        return await sync_to_async(self.wake)()
 
     # Below: how it is done -------------------------------------------------------------------
 

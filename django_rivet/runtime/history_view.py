@@ -32,6 +32,9 @@ class RollbackRecord:
     outcome: str
     started_at: datetime | None
     ended_at: datetime | None
+    note: str | None = None
+    """Why an operator skipped it, or how it was undone by hand."""
+    decided_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +160,15 @@ def output_of(row: EntryRow) -> Any:
 
 def _rollback(row: CompensationRow) -> RollbackRecord:
     return RollbackRecord(
-        row.status, row.attempts, error_of(row.error), row.handler, row.outcome, row.started_at, row.ended_at
+        row.status,
+        row.attempts,
+        error_of(row.error),
+        row.handler,
+        row.outcome,
+        row.started_at,
+        row.ended_at,
+        row.note,
+        row.decided_by,
     )
 
 
@@ -184,7 +195,14 @@ def _lines(siblings: list[HistoryEntry], indent: str) -> Iterator[str]:
 def _rollback_line(node: HistoryEntry, rollback: RollbackRecord) -> str:
     words = {"completed": "rolled back", "failed": "rollback failed", "skipped": "rollback skipped"}
     line = f"{node.name}  {words.get(rollback.status, 'rolled back by hand')}  {_times(rollback.attempts)}"
-    return f"{line}  {rollback.error}" if rollback.error is not None else line
+    if rollback.error is not None:
+        line += f"  {rollback.error}"
+    return f"{line}  {decision_of(rollback)}" if rollback.note else line
+
+
+def decision_of(rollback: RollbackRecord) -> str:
+    """What an operator noted, and who that was; empty where nobody had to decide anything."""
+    return f"{rollback.note} ({rollback.decided_by})" if rollback.decided_by else rollback.note or ""
 
 
 def _times(count: int) -> str:

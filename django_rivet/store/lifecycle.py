@@ -78,20 +78,14 @@ def cancel(actor_id: uuid.UUID, *, rollback: bool) -> Verdict:
 def recover(actor_id: uuid.UUID) -> Verdict:
     """Fresh attempts after ``failed`` or ``rollback_failed``; anything else is left as it is."""
     run = locked(actor_id)
-    error = load_run_error(run.error)
     if run.status == Status.ROLLBACK_FAILED:
         _try_handlers_again(run)
-        if run.request:
-            # What stood still was the rollback of a cancellation.
-            update(run, status=Status.ROLLING_BACK, error=None, due_at=database_now())
-        elif error is not None and error.in_block:
-            update(run, status=Status.SLEEPING, error=None, due_at=database_now())
-        else:
-            update(run, status=Status.ROLLING_BACK, due_at=database_now())
+        go_on_undoing(run)
         return Verdict(True, is_due=True)
     if run.status != Status.FAILED:
         return Verdict(False)
     history = load_history(actor_id)
+    error = load_run_error(run.error)
     through = error.through if error is not None else frozenset()
     _apply(run, after_failure(history.entries, _undone(actor_id), through))
     update(
@@ -136,6 +130,23 @@ def unpause(run: WorkflowRun) -> None:
         update(run, pausing=False)
 
 
+def go_on_undoing(run: WorkflowRun) -> None:
+    """After ``rollback_failed``: the rollback that stood still is due."""
+    error = load_run_error(run.error)
+    if run.request:
+        # What stood still was the rollback of a cancellation.
+        update(run, status=Status.ROLLING_BACK, error=None, due_at=database_now())
+    elif error is not None and error.in_block:
+        update(run, status=Status.SLEEPING, error=None, due_at=database_now())
+    else:
+        update(run, status=Status.ROLLING_BACK, due_at=database_now())
+
+
+def lease_of(run: WorkflowRun) -> Lease:
+    """For records that are written under the run's lock, which keeps workers away better than any lease."""
+    return Lease(run.pk, run.epoch, 0, run.generation)
+
+
 # Below: how it is done ---------------------------------------------------------------------------
 
 
@@ -156,11 +167,12 @@ def _may_owe(run: WorkflowRun) -> bool:
 
 def _try_handlers_again(run: WorkflowRun) -> None:
     failed = [c for c in load_history(run.pk).compensations.values() if c.status is UndoStatus.FAILED]
-    write_changes(_lease(run), Changes(compensations=tuple(handler_again(c) for c in failed)))
+    write_changes(lease_of(run), Changes(compensations=tuple(handler_again(c) for c in failed)))
 
 
 def _undone(actor_id: uuid.UUID) -> list[Compensation]:
-    done = [str(s) for s in (UndoStatus.COMPLETED, UndoStatus.SKIPPED, UndoStatus.CONFIRMED)]
+    # A skipped one was not undone: what its step did stands, and must not be done a second time.
+    done = [str(s) for s in (UndoStatus.COMPLETED, UndoStatus.CONFIRMED)]
     found = rows(
         f"SELECT {', '.join(COMPENSATION_COLUMNS)} FROM {CompensationRow._meta.db_table} "  # noqa: S608 - constants
         f"WHERE actor_id = %s AND status IN ({marks(len(done))})",
@@ -176,7 +188,3 @@ def _apply(run: WorkflowRun, recovery: Recovery) -> None:
     live.filter(path__in=recovery.unbound).update(binds=False)
     lease = Lease(run.pk, run.epoch, 0, run.generation + 1)
     journal.write_changes(lease, Changes(entries=recovery.replaced))
-
-
-def _lease(run: WorkflowRun) -> Lease:
-    return Lease(run.pk, run.epoch, 0, run.generation)
