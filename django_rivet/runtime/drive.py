@@ -99,7 +99,7 @@ class Drive:
         try:
             self._run()
         except LeaseLost:
-            logger.info("actor %s is driven by another worker now", self.actor.id)
+            logger.info("actor %s is driven by another worker now, or was destroyed", self.actor.id)
         except Broken as broken:
             self._try_later(broken)
             raise DatabaseFailedError(f"the database failed the drive of actor {self.actor.id}") from broken.__cause__

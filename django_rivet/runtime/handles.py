@@ -14,9 +14,11 @@ from django_rivet.actors.actor import Actor
 from django_rivet.actors.definition import ActorDefinition
 from django_rivet.actors.exceptions import UnknownActionError
 from django_rivet.actors.key import key_parts
+from django_rivet.engine.current import refuse_in_workflow_code
 from django_rivet.engine.durations import Duration
 from django_rivet.engine.entries import ErrorInfo
 from django_rivet.runtime.actions import run_action
+from django_rivet.runtime.destroying import destroy_actor
 from django_rivet.runtime.history_view import HistoryView
 from django_rivet.runtime.operated import Operated
 from django_rivet.runtime.sending import Receipt, send_message
@@ -71,6 +73,19 @@ class Handle(Operated):
         """
         return send_message(self._definition, self._id, queue, body, idempotency_key, delay)
 
+    # Its end ---------------------------------------------------------------------------------
+
+    def destroy(self, force: bool = False) -> None:
+        """Delete the actor with its state, history and messages, after its ``on_destroy`` hook, in one transaction.
+
+        Raises ``CompensationOwedError`` where a rollback would have something to undo, unless ``force`` says that it
+        may stay as it is; ``ActorBusyError`` where the turn was not free in time; and what the hook raises. A worker
+        that drives the actor can write nothing of it any more. Afterwards handles raise ``ActorNotFoundError``, and
+        the key starts fresh, under another id.
+        """
+        refuse_in_workflow_code("destroy()")
+        destroy_actor(self._class, self._id, self.key, force=force)
+
     # What is committed now -------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
@@ -115,6 +130,9 @@ class Handle(Operated):
         self, queue: str, body: Any = None, idempotency_key: str | None = None, delay: Duration | None = None
     ) -> Receipt:
         return await sync_to_async(self.send)(queue, body, idempotency_key, delay)
+
+    async def adestroy(self, force: bool = False) -> None:
+        await sync_to_async(self.destroy)(force)
 
     async def asnapshot(self) -> Snapshot:
         return await sync_to_async(self.snapshot)()

@@ -11,11 +11,13 @@ from typing import Any
 
 from django.db.models import Q
 
+from django_rivet.actors.exceptions import ActorNotFoundError
 from django_rivet.engine import codec
 from django_rivet.engine.entries import ErrorInfo, Kind
 from django_rivet.engine.location import parent
 from django_rivet.models import Compensation as CompensationRow
 from django_rivet.models import Entry as EntryRow
+from django_rivet.store import turns
 from django_rivet.store.database import alias
 from django_rivet.store.records import UNREADABLE, load_error
 
@@ -97,8 +99,11 @@ class HistoryView:
         else:
             rows = rows.filter(Q(retired__isnull=True) | Q(retired__gte=self._generation))
             rows = rows.filter(generation__lte=self._generation)
+        found = list(rows.order_by("seq", "id"))
+        if not found and not turns.exists(self._actor_id):
+            raise ActorNotFoundError(f"actor {self._actor_id} does not exist any more")
         undo = {(c.path, c.run): c for c in CompensationRow.objects.using(alias()).filter(actor_id=self._actor_id)}
-        return [entry_of(row, undo.get((row.path, row.run))) for row in rows.order_by("seq", "id")]
+        return [entry_of(row, undo.get((row.path, row.run))) for row in found]
 
     @cached_property
     def _nodes(self) -> dict[str, HistoryEntry]:

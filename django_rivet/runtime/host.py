@@ -28,7 +28,7 @@ from django_rivet.engine.exceptions import RollbackHandlerError, StepInterrupted
 from django_rivet.engine.history import Changes, History
 from django_rivet.engine.ports import StepCall
 from django_rivet.engine.rollback import Rollback
-from django_rivet.engine.suspend import Broken, CancelRequested, HandedOver, Unwind
+from django_rivet.engine.suspend import Broken, CancelRequested, HandedOver, LeaseLost, Unwind
 from django_rivet.runtime.bodies import (
     Body,
     BodyError,
@@ -257,7 +257,12 @@ class DriveHost:
                 begun.wrote_nothing = True
                 self._note(changes)
                 return
-            self.recorder.write(changes)
+            is_gone = turn.actor_is_gone()
+            if not is_gone:
+                self.recorder.write(changes)
+        if is_gone:
+            # The body has destroyed its own actor: that is committed, and there is nothing to record it in.
+            raise LeaseLost
         self.recorder.confirm(changes)
 
     def _run_outside(self, body: Body, record: Record, *, keeps: bool, is_handler: bool) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 from django.db import Error
 
 from django_rivet.actors.actor import Actor
+from django_rivet.actors.exceptions import ActorNotFoundError
 from django_rivet.engine.current import running_hook
 from django_rivet.engine.events import ErrorEvent
 from django_rivet.engine.history import Changes, History
+from django_rivet.engine.suspend import LeaseLost
 from django_rivet.runtime.bodies import errors_of_the_database, tell_hook
 from django_rivet.runtime.turn import WritingTurn
 from django_rivet.store import journal
@@ -133,5 +135,16 @@ class Recorder:
         with self.transaction():
             if event is not None:
                 self._hook_ran = tell_hook(self.actor, event, turn)
+            is_gone = turn.actor_is_gone()
+            if not is_gone:
+                self._save(turn)
+                self.write(changes, progress=progress, seal=seal)
+        if is_gone:
+            raise LeaseLost
+
+    def _save(self, turn: WritingTurn) -> None:
+        try:
             turn.save()
-            self.write(changes, progress=progress, seal=seal)
+        except ActorNotFoundError:
+            # Destroyed by somebody else, and the lease with it.
+            raise LeaseLost from None
