@@ -93,6 +93,24 @@ class WorkflowFinishedError(RivetError):
     code = "workflow_finished"
 
 
+class WorkflowInFlightError(RivetError):
+    """A worker drives the actor at this moment; nothing happened, try again when it waits, or pause it first."""
+
+    code = "workflow_in_flight"
+
+
+class RollbackNotFailedError(RivetError):
+    """The step has no rollback handler that is out of attempts, so there is nothing to decide; nothing happened."""
+
+    code = "rollback_not_failed"
+
+
+class CompensationOwedError(RivetError):
+    """The actor owes compensations, of which nobody would know any more; nothing happened."""
+
+    code = "compensation_owed"
+
+
 class TransactionOpenError(RivetError):
     """What this call waits for could never become visible inside the open transaction."""
 

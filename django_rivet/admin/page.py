@@ -146,9 +146,9 @@ def _waits(run: WorkflowRun, now: datetime) -> list[Fact]:
         queues = [name for name in run.waiting.split(",") if name]
         where = gettext("a message in %(queues)s") % {"queues": ", ".join(queues)} if queues else gettext("any message")
         facts.append(Fact(gettext("Waits for"), visible(where)))
-    if run.due_at is not None:
-        label = gettext("Due") if run.due_at <= now else gettext("Wakes")
-        facts.append(Fact(label, words.relative(run.due_at, now)))
+    if run.wake_at is not None:
+        label = gettext("Due") if run.wake_at <= now else gettext("Wakes")
+        facts.append(Fact(label, words.relative(run.wake_at, now)))
     return facts
 
 

@@ -135,7 +135,7 @@ class ActorSerializer(ActorSummarySerializer):
     waiting_for = serializers.SerializerMethodField(
         help_text="The queues that it waits for; empty: any; null: it waits for no message."
     )
-    wake_at = serializers.DateTimeField(source="run.due_at", allow_null=True, help_text="When it goes on by itself.")
+    wake_at = serializers.DateTimeField(source="run.wake_at", allow_null=True, help_text="When it goes on by itself.")
 
     @extend_schema_field(OpenApiTypes.ANY)
     def get_state(self, actor: Actor) -> Any:

@@ -169,6 +169,9 @@ class Compensation:
     timeout: float = 30.0
     attempts: int = 0
     error: ErrorInfo | None = None
+    note: str | None = None
+    """Why an operator skipped it, or how it was undone by hand."""
+    decided_by: str | None = None
     due_at: datetime | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None

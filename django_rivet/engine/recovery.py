@@ -110,4 +110,4 @@ def _is_in_failed_block(entries: Mapping[str, Entry], path: str) -> bool:
 
 def handler_again(compensation: Compensation) -> Compensation:
     """A handler that was given up gets fresh attempts."""
-    return replace(compensation, status=UndoStatus.OWED, attempts=0, error=None, due_at=None)
+    return replace(compensation, status=UndoStatus.OWED, attempts=0, error=None, due_at=None, ended_at=None)

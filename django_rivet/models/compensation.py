@@ -31,6 +31,10 @@ class Compensation(models.Model):
     timeout = models.FloatField()
     attempts = models.PositiveIntegerField(_("attempts"), default=0)
     error = models.TextField(_("error"), null=True)
+    note = models.TextField(
+        _("note"), null=True, help_text=_("Why an operator skipped it, or how it was undone by hand.")
+    )
+    decided_by = models.CharField(_("decided by"), max_length=255, null=True)
     due_at = models.DateTimeField(_("due"), null=True)
     started_at = models.DateTimeField(_("started"), null=True)
     ended_at = models.DateTimeField(_("ended"), null=True)

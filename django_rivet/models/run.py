@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -34,6 +36,12 @@ class WorkflowRun(models.Model):
     output = models.TextField(_("output"), null=True)
     error = models.TextField(_("error"), null=True)
     request = models.CharField(max_length=20, choices=Request.choices, default=Request.NONE, blank=True)
+    pausing = models.BooleanField(
+        default=False, help_text=_("It was told to pause, and the worker that drives it has not done so yet.")
+    )
+    paused_from = models.CharField(
+        max_length=20, choices=Status.choices, default="", blank=True, help_text=_("How it stood before it was paused.")
+    )
 
     epoch = models.BigIntegerField(
         default=0, help_text=_("Goes up with every claim; a commit of an older one is void.")
@@ -69,3 +77,8 @@ class WorkflowRun(models.Model):
 
     def __str__(self) -> str:
         return f"{self.actor_id} {self.status}"
+
+    @property
+    def wake_at(self) -> datetime | None:
+        """When it goes on by itself: a paused one does not, though its timer is kept."""
+        return None if self.status == self.Status.PAUSED else self.due_at

@@ -135,7 +135,7 @@ class Drive:
         try:
             self._run()
         except LeaseLost:
-            logger.info("actor %s is driven by another worker now", self.actor.id)
+            logger.info("actor %s is driven by another worker now, or was destroyed", self.actor.id)
         except Broken as broken:
             self._try_later(broken.__cause__)
             raise DatabaseFailedError(f"the database failed the drive of actor {self.actor.id}") from broken.__cause__
@@ -154,6 +154,8 @@ class Drive:
 
     def _run(self) -> None:
         host = self.host
+        if host.recorder.pausing and isinstance(host.interruption(), HandedOver) and host.recorder.stand_still():
+            return
         wants_rollback = host.recorder.request == "cancel_rollback"
         workflow = self.actor.definition.workflow
         if self.claim.status == "rolling_back" and (self.error is not None or wants_rollback):

@@ -18,14 +18,14 @@ from django_rivet.engine.current import refuse_in_workflow_code
 from django_rivet.engine.durations import Duration
 from django_rivet.engine.entries import ErrorInfo
 from django_rivet.runtime.actions import run_action
+from django_rivet.runtime.destroying import destroy_actor
 from django_rivet.runtime.history_view import HistoryView
-from django_rivet.runtime.operating import carry_out
+from django_rivet.runtime.operated import Operated
 from django_rivet.runtime.sending import Receipt, send_message
 from django_rivet.runtime.snapshot import Snapshot, take_snapshot
-from django_rivet.store import lifecycle
 
 
-class Handle:
+class Handle(Operated):
     """One actor. Its actions are called like methods; what is not a name below is looked up among them.
 
     A handle holds no state: each property asks the database. Every method that does has an ``a``-prefixed twin.
@@ -73,6 +73,19 @@ class Handle:
         """
         return send_message(self._definition, self._id, queue, body, idempotency_key, delay)
 
+    # Its end ---------------------------------------------------------------------------------
+
+    def destroy(self, force: bool = False) -> None:
+        """Delete the actor with its state, history and messages, after its ``on_destroy`` hook, in one transaction.
+
+        Raises ``CompensationOwedError`` where a rollback would have something to undo, unless ``force`` says that it
+        may stay as it is; ``ActorBusyError`` where the turn was not free in time; and what the hook raises. A worker
+        that drives the actor can write nothing of it any more. Afterwards handles raise ``ActorNotFoundError``, and
+        the key starts fresh, under another id.
+        """
+        refuse_in_workflow_code("destroy()")
+        destroy_actor(self._class, self._id, self.key, force=force)
+
     # What is committed now -------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
@@ -108,26 +121,6 @@ class Handle:
         """The entries in the order they happened; ``generation``: an earlier one, as it was set aside."""
         return HistoryView(self._id, generation)
 
-    # Operating -------------------------------------------------------------------------------
-
-    def recover(self) -> bool:
-        """After ``failed`` or ``rollback_failed``: fresh attempts; False where the status is another.
-
-        The entries that the uncaught error passed through, and failed handlers, are tried again; compensated steps
-        run again when they are reached; a failure that the workflow caught stays as recorded.
-        """
-        refuse_in_workflow_code("recover()")
-        return carry_out(lifecycle.recover, self._id, self.type)
-
-    def cancel(self, rollback: bool = False) -> bool:
-        """End the workflow; with ``rollback=True`` its completed steps are compensated first.
-
-        A running workflow stops when it asks for its next entry or turn; a rollback that is under way goes on and
-        ends ``cancelled``. False where it is completed or cancelled already.
-        """
-        refuse_in_workflow_code("cancel()")
-        return carry_out(partial(lifecycle.cancel, rollback=rollback), self._id, self.type)
-
     # Async twins -----------------------------------------------------------------------------
 
     async def acall(self, action: str, /, *args: Any, **kwargs: Any) -> Any:
@@ -138,6 +131,9 @@ class Handle:
     ) -> Receipt:
         return await sync_to_async(self.send)(queue, body, idempotency_key, delay)
 
+    async def adestroy(self, force: bool = False) -> None:
+        await sync_to_async(self.destroy)(force)
+
     async def asnapshot(self) -> Snapshot:
         return await sync_to_async(self.snapshot)()
 
@@ -147,12 +143,6 @@ class Handle:
         await sync_to_async(len)(view)
         await sync_to_async(view.tree)()
         return view
-
-    async def arecover(self) -> bool:
-        return await sync_to_async(self.recover)()
-
-    async def acancel(self, rollback: bool = False) -> bool:
-        return await sync_to_async(self.cancel)(rollback)
 
     # Below: how it is done -------------------------------------------------------------------
 

@@ -11,11 +11,13 @@ from typing import Any
 
 from django.db.models import Q
 
+from django_rivet.actors.exceptions import ActorNotFoundError
 from django_rivet.engine import codec
 from django_rivet.engine.entries import ErrorInfo, Kind
 from django_rivet.engine.location import parent
 from django_rivet.models import Compensation as CompensationRow
 from django_rivet.models import Entry as EntryRow
+from django_rivet.store import turns
 from django_rivet.store.database import alias
 from django_rivet.store.records import UNREADABLE, load_error
 
@@ -32,6 +34,9 @@ class RollbackRecord:
     outcome: str
     started_at: datetime | None
     ended_at: datetime | None
+    note: str | None = None
+    """Why an operator skipped it, or how it was undone by hand."""
+    decided_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +99,11 @@ class HistoryView:
         else:
             rows = rows.filter(Q(retired__isnull=True) | Q(retired__gte=self._generation))
             rows = rows.filter(generation__lte=self._generation)
+        found = list(rows.order_by("seq", "id"))
+        if not found and not turns.exists(self._actor_id):
+            raise ActorNotFoundError(f"actor {self._actor_id} does not exist any more")
         undo = {(c.path, c.run): c for c in CompensationRow.objects.using(alias()).filter(actor_id=self._actor_id)}
-        return [entry_of(row, undo.get((row.path, row.run))) for row in rows.order_by("seq", "id")]
+        return [entry_of(row, undo.get((row.path, row.run))) for row in found]
 
     @cached_property
     def _nodes(self) -> dict[str, HistoryEntry]:
@@ -157,7 +165,15 @@ def output_of(row: EntryRow) -> Any:
 
 def _rollback(row: CompensationRow) -> RollbackRecord:
     return RollbackRecord(
-        row.status, row.attempts, error_of(row.error), row.handler, row.outcome, row.started_at, row.ended_at
+        row.status,
+        row.attempts,
+        error_of(row.error),
+        row.handler,
+        row.outcome,
+        row.started_at,
+        row.ended_at,
+        row.note,
+        row.decided_by,
     )
 
 
@@ -184,7 +200,14 @@ def _lines(siblings: list[HistoryEntry], indent: str) -> Iterator[str]:
 def _rollback_line(node: HistoryEntry, rollback: RollbackRecord) -> str:
     words = {"completed": "rolled back", "failed": "rollback failed", "skipped": "rollback skipped"}
     line = f"{node.name}  {words.get(rollback.status, 'rolled back by hand')}  {_times(rollback.attempts)}"
-    return f"{line}  {rollback.error}" if rollback.error is not None else line
+    if rollback.error is not None:
+        line += f"  {rollback.error}"
+    return f"{line}  {decision_of(rollback)}" if rollback.note else line
+
+
+def decision_of(rollback: RollbackRecord) -> str:
+    """What an operator noted, and who that was; empty where nobody had to decide anything."""
+    return f"{rollback.note} ({rollback.decided_by})" if rollback.decided_by else rollback.note or ""
 
 
 def _times(count: int) -> str:

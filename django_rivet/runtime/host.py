@@ -29,7 +29,7 @@ from django_rivet.engine.exceptions import RollbackHandlerError, StepInterrupted
 from django_rivet.engine.history import Changes, History
 from django_rivet.engine.ports import StepCall
 from django_rivet.engine.rollback import Rollback
-from django_rivet.engine.suspend import Broken, CancelRequested, HandedOver, RunTimedOut, Unwind
+from django_rivet.engine.suspend import Broken, CancelRequested, HandedOver, LeaseLost, RunTimedOut, Unwind
 from django_rivet.runtime.beside import LeftBehindError, beside, current_attempt
 from django_rivet.runtime.bodies import (
     Body,
@@ -103,6 +103,8 @@ class DriveHost:
             return None
         if self.recorder.request and not self.is_rolling_back:
             return CancelRequested(rollback=self.recorder.request == "cancel_rollback")
+        if self.recorder.pausing:
+            return HandedOver()
         # What is on record is replayed to its end: only then it is known where it stands, and that the code fits.
         if self._run_is_over and self.history.reached and not self.history.is_replaying:
             return self._timed_out()
@@ -292,7 +294,12 @@ class DriveHost:
                 begun.wrote_nothing = True
                 self._note(changes)
                 return
-            self.recorder.write(changes)
+            is_gone = turn.actor_is_gone()
+            if not is_gone:
+                self.recorder.write(changes)
+        if is_gone:
+            # The body has destroyed its own actor: that is committed, and there is nothing to record it in.
+            raise LeaseLost
         self.recorder.confirm(changes)
 
     def _save(self, turn: WritingTurn) -> None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 
+from django_rivet.actors.exceptions import InvalidInputError
 from django_rivet.runtime.bell import ring_on_commit
 from django_rivet.store.lifecycle import Verdict
 from django_rivet.store.transactions import engine_transaction
+
+MAX_NOTE = 2000
+MAX_PERSON = 255
 
 
 def carry_out(
@@ -24,3 +28,30 @@ def carry_out(
         if verdict.is_due:
             ring_on_commit(actor_id, type_name)
     return verdict.done
+
+
+def checked_note(text: str, name: str) -> str:
+    """A reason or a note that people will read in the history; ``InvalidInputError`` where there is nothing to read."""
+    if type(text) is not str or not text.strip():
+        raise _refused(name, "must be a text that is not empty")
+    return _checked(text.strip(), name, MAX_NOTE)
+
+
+def checked_person(name: str) -> str:
+    """Who decided; may be empty."""
+    return _checked(name, "by", MAX_PERSON)
+
+
+# Below: how it is done ---------------------------------------------------------------------------
+
+
+def _checked(text: str, name: str, longest: int) -> str:
+    if type(text) is not str or len(text) > longest:
+        raise _refused(name, f"must be a text of {longest} characters at most")
+    if "\0" in text or any(0xD800 <= ord(c) < 0xE000 for c in text):
+        raise _refused(name, "must not hold NUL characters or lone surrogates")
+    return text
+
+
+def _refused(name: str, message: str) -> InvalidInputError:
+    return InvalidInputError(f"{name} {message}", [{"path": name, "message": message}])

@@ -12,9 +12,11 @@ from typing import Any
 from django.db import Error
 
 from django_rivet.actors.actor import Actor
+from django_rivet.actors.exceptions import ActorNotFoundError
 from django_rivet.engine.current import running_hook
 from django_rivet.engine.events import ErrorEvent
 from django_rivet.engine.history import Changes, History
+from django_rivet.engine.suspend import LeaseLost
 from django_rivet.runtime import bodies
 from django_rivet.runtime.beside import LeftBehindError, beside
 from django_rivet.runtime.bodies import errors_of_the_database, tell_hook
@@ -48,6 +50,8 @@ class Recorder:
         self.status = claim.status
         self.request = claim.request
         """A cancellation that somebody asked for, as of the last commit."""
+        self.pausing = claim.pausing
+        """Whether somebody asked for a pause; the release carries it out."""
         self.told: list[ErrorEvent] = []
         """Failures that are on record, and whose signals are still to be sent."""
         self.takeovers = claim.takeovers
@@ -112,7 +116,7 @@ class Recorder:
         if seal is not None:
             seal()
         else:
-            self.request = journal.fence(self.lease, self.status, progress=progress)
+            self.request, self.pausing = journal.fence(self.lease, self.status, progress=progress)
 
     def confirm(self, changes: Changes, *, event: ErrorEvent | None = None, progress: bool = True) -> None:
         """The transaction has committed."""
@@ -133,6 +137,12 @@ class Recorder:
         self.commit(event=event, seal=lambda: self._set_error(error))
         self.status = "rolling_back"
 
+    def stand_still(self) -> bool:
+        """Pause at once what was taken over; False where that is not wanted any more."""
+        with errors_of_the_database(), engine_transaction():
+            self.pausing = journal.stand_still(self.lease)
+        return self.pausing
+
     # Below: how it is done -------------------------------------------------------------------
 
     @property
@@ -146,7 +156,7 @@ class Recorder:
 
     def _set_error(self, error: str | None) -> None:
         journal.set_error(self.lease, error)
-        self.request = journal.fence(self.lease, "rolling_back")
+        self.request, self.pausing = journal.fence(self.lease, "rolling_back")
 
     def _try_commit(
         self,
@@ -163,5 +173,16 @@ class Recorder:
             if event is not None:
                 self._hook_ran = tell_hook(self.actor, event, turn)
             self._begun.body_has_ended(self.lease.seconds)
+            is_gone = turn.actor_is_gone()
+            if not is_gone:
+                self._save(turn)
+                self.write(changes, progress=progress, seal=seal)
+        if is_gone:
+            raise LeaseLost
+
+    def _save(self, turn: WritingTurn) -> None:
+        try:
             turn.save()
-            self.write(changes, progress=progress, seal=seal)
+        except ActorNotFoundError:
+            # Destroyed by somebody else, and the lease with it.
+            raise LeaseLost from None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from django_rivet.actors.definition import ActorDefinition
 from django_rivet.actors.exceptions import (
@@ -49,7 +51,7 @@ def send_message(
     text = _checked_body(definition, queue, body)
     _check_idempotency_key(idempotency_key)
     pause = _checked_delay(delay)
-    with transaction.atomic(alias()):
+    with _refused_where_the_actor_is_gone(definition, actor_id), transaction.atomic(alias()):
         known = _known(actor_id, queue, text, idempotency_key)
         if known is not None:
             return known
@@ -65,6 +67,21 @@ def send_message(
 
 
 # Below: how it is done ---------------------------------------------------------------------------
+
+
+@contextmanager
+def _refused_where_the_actor_is_gone(definition: ActorDefinition, actor_id: uuid.UUID) -> Iterator[None]:
+    """Sending waits for nobody: that the actor was destroyed at that moment shows at the commit."""
+    try:
+        yield
+    except IntegrityError:
+        if mailbox.mailbox_of(actor_id) is not None:
+            raise
+        raise _not_found(definition, actor_id) from None
+
+
+def _not_found(definition: ActorDefinition, actor_id: uuid.UUID) -> ActorNotFoundError:
+    return ActorNotFoundError(f"{definition.type_name} {actor_id} does not exist any more")
 
 
 def _checked_body(definition: ActorDefinition, queue: str, body: Any) -> str:
@@ -83,7 +100,7 @@ def _refuse_full_or_finished(definition: ActorDefinition, actor_id: uuid.UUID) -
     found = mailbox.mailbox_of(actor_id)
     who = f"{definition.type_name} {actor_id}"
     if found is None:
-        raise ActorNotFoundError(f"{who} does not exist any more")
+        raise _not_found(definition, actor_id)
     status, count = found
     if status in ("completed", "cancelled"):
         raise WorkflowFinishedError(f"the workflow of {who} is {status}; it takes no more messages")

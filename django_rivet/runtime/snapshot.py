@@ -29,7 +29,7 @@ class Snapshot:
     waiting_for: list[str] | None
     """Queues it waits for; empty: any; None: it waits for no message."""
     wake_at: datetime | None
-    """When it goes on by itself."""
+    """When it goes on by itself; None while it is paused."""
     generation: int
 
     @property
@@ -51,6 +51,6 @@ def take_snapshot(actor_class: type[Actor[Any]], actor_id: uuid.UUID) -> Snapsho
         error=error.error if error is not None else None,
         output=codec.decode(run.output) if run.output is not None else None,
         waiting_for=None if run.waiting is None else [name for name in run.waiting.split(",") if name],
-        wake_at=run.due_at,
+        wake_at=run.wake_at,
         generation=run.generation,
     )

@@ -27,6 +27,7 @@ class WritingTurn:
         self._loaded: str | None = None
         self._state: Any = None
         self._events = list(broadcasts)
+        self._was_destroyed = False
 
     @property
     def is_held(self) -> bool:
@@ -49,6 +50,8 @@ class WritingTurn:
 
         ``InvalidInputError`` where the state does not fit its declaration any more.
         """
+        if self.actor_is_gone():
+            return
         text = self._changed_state()
         stored = [(n, p) for n, p in self._events if self._definition.events[n].stored]
         passing = [(n, p) for n, p in self._events if not self._definition.events[n].stored]
@@ -60,6 +63,14 @@ class WritingTurn:
         if stored or passing:
             publish(actor_id, passing, look=bool(stored))
         self._events.clear()
+
+    def actor_was_destroyed(self) -> None:
+        """Told by who did that inside this turn."""
+        self._was_destroyed = True
+
+    def actor_is_gone(self) -> bool:
+        """Whether it was destroyed in this turn, and no savepoint has taken that back."""
+        return self._was_destroyed and not turns.exists(uuid.UUID(self.actor_id))
 
     def check(self) -> None:
         """Raise now what ``save`` would."""

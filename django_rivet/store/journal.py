@@ -22,6 +22,9 @@ from django_rivet.store.records import (
     entry_values,
 )
 
+CAN_PAUSE = ("sleeping", "rolling_back", "diverged")
+"""How a drive leaves an actor that would go on."""
+
 ROWS_PER_STATEMENT = 500  # SQLite takes 32,766 parameters
 
 
@@ -80,12 +83,15 @@ def write_changes(lease: Lease, changes: Changes) -> None:
             raise LeaseLost  # somebody took a message away between the look and the commit: look again
 
 
-def fence(lease: Lease, status: str, *, progress: bool = True) -> str:
-    """Renew the lease; ``LeaseLost`` where another worker has claimed the actor. Returns a pending request."""
+def fence(lease: Lease, status: str, *, progress: bool = True) -> tuple[str, bool]:
+    """Renew the lease; ``LeaseLost`` where another worker has claimed the actor.
+
+    Returns a cancellation that somebody asked for, and whether somebody asked for a pause.
+    """
     found = row(fill(sql.FENCE, lease=moment_sql(lease.seconds)), [progress, status, lease.actor_id, lease.epoch])
     if found is None:
         raise LeaseLost
-    return str(found[0])
+    return str(found[0]), bool(found[1])
 
 
 def set_error(lease: Lease, error: str | None) -> None:
@@ -103,6 +109,9 @@ def release(lease: Lease, how: Release) -> None:
             how.cut_off is None,
             bool(how.cut_off),
             how.status == "failed",
+            how.status in CAN_PAUSE,
+            how.status,
+            how.status in CAN_PAUSE,
             how.status,
             waiting,
             how.output,
@@ -117,6 +126,11 @@ def release(lease: Lease, how: Release) -> None:
     )
     if found is None:
         raise LeaseLost
+
+
+def stand_still(lease: Lease) -> bool:
+    """Pause an actor right after a takeover; False where nobody wants that any more, or the lease is lost."""
+    return row(fill(sql.STAND_STILL), [lease.actor_id, lease.epoch]) is not None
 
 
 # Below: how it is done ---------------------------------------------------------------------------

@@ -1,9 +1,10 @@
-"""What operators do to a workflow from outside a drive: cancel and recover."""
+"""What operators do to a workflow from outside a drive: cancel, recover, and what all of that is made of."""
 
 from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db.models import F
 
@@ -23,6 +24,8 @@ from django_rivet.store.run_errors import load_run_error
 Status = WorkflowRun.Status
 Request = WorkflowRun.Request
 
+FINISHED = (Status.COMPLETED, Status.CANCELLED)
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -36,27 +39,29 @@ class Verdict:
 
 def cancel(actor_id: uuid.UUID, *, rollback: bool) -> Verdict:
     """At once where nobody drives the actor; else when the workflow asks for its next entry or turn."""
-    run = _locked(actor_id)
+    run = locked(actor_id)
     now = database_now()
-    if run.status in (Status.COMPLETED, Status.CANCELLED):
+    if run.status in FINISHED:
         return Verdict(False)
+    was_paused = run.status == Status.PAUSED
+    unpause(run)
     # A rollback that was asked for is not taken back by a plain cancellation.
     rollback = rollback or run.request == Request.CANCEL_ROLLBACK
     wanted = Request.CANCEL_ROLLBACK if rollback else Request.CANCEL
-    if _is_driven(run, now):
-        _update(run, request=wanted)
+    if is_driven(run, now):
+        update(run, request=wanted)
         return Verdict(True)
     if run.status == Status.ROLLING_BACK:
         # It goes on when it would have gone on, and then ends as cancelled.
-        _update(run, request=wanted)
-        return Verdict(True)
+        update(run, request=wanted)
+        return Verdict(True, is_due=was_paused)
     if _is_undoing_block(run) or (rollback and _may_owe(run)):
         if run.status in (Status.ROLLBACK_FAILED, Status.FAILED):
             _try_handlers_again(run)
-            _update(run, status=Status.ROLLING_BACK, error=None)
-        _update(run, request=wanted, due_at=now, waiting=None)
+            update(run, status=Status.ROLLING_BACK, error=None)
+        update(run, request=wanted, due_at=now, waiting=None)
         return Verdict(True, is_due=True)
-    _update(
+    update(
         run,
         status=Status.CANCELLED,
         request=Request.NONE,
@@ -72,24 +77,18 @@ def cancel(actor_id: uuid.UUID, *, rollback: bool) -> Verdict:
 
 def recover(actor_id: uuid.UUID) -> Verdict:
     """Fresh attempts after ``failed`` or ``rollback_failed``; anything else is left as it is."""
-    run = _locked(actor_id)
-    error = load_run_error(run.error)
+    run = locked(actor_id)
     if run.status == Status.ROLLBACK_FAILED:
         _try_handlers_again(run)
-        if run.request:
-            # What stood still was the rollback of a cancellation.
-            _update(run, status=Status.ROLLING_BACK, error=None, due_at=database_now())
-        elif error is not None and error.in_block:
-            _update(run, status=Status.SLEEPING, error=None, due_at=database_now(), started_at=None)
-        else:
-            _update(run, status=Status.ROLLING_BACK, due_at=database_now())
+        go_on_undoing(run)
         return Verdict(True, is_due=True)
     if run.status != Status.FAILED:
         return Verdict(False)
     history = load_history(actor_id)
+    error = load_run_error(run.error)
     through = error.through if error is not None else frozenset()
     _apply(run, after_failure(history.entries, _undone(actor_id), through))
-    _update(
+    update(
         run,
         status=Status.SLEEPING,
         error=None,
@@ -103,18 +102,53 @@ def recover(actor_id: uuid.UUID) -> Verdict:
     return Verdict(True, is_due=True)
 
 
-# Below: how it is done ---------------------------------------------------------------------------
+# What operations are made of ---------------------------------------------------------------------
 
 
-def _locked(actor_id: uuid.UUID) -> WorkflowRun:
+def locked(actor_id: uuid.UUID) -> WorkflowRun:
+    """The run, which no worker claims or commits to until this transaction ends; ``ActorNotFoundError``."""
     run = WorkflowRun.objects.using(alias()).select_for_update().filter(pk=actor_id).first()
     if run is None:
         raise ActorNotFoundError(f"actor {actor_id} does not exist any more")
     return run
 
 
-def _is_driven(run: WorkflowRun, now: object) -> bool:
-    return run.holder is not None and run.lease_until is not None and run.lease_until > now  # type: ignore[operator]
+def is_driven(run: WorkflowRun, now: datetime) -> bool:
+    """Whether a worker holds it whose lease is not over."""
+    return run.holder is not None and run.lease_until is not None and run.lease_until > now
+
+
+def update(run: WorkflowRun, **values: object) -> None:
+    WorkflowRun.objects.using(alias()).filter(pk=run.pk).update(**values, updated_at=database_now())
+
+
+def unpause(run: WorkflowRun) -> None:
+    """As if it had never been paused; nothing where it was not."""
+    if run.status == Status.PAUSED:
+        run.status = run.paused_from
+        update(run, status=run.status, paused_from="", pausing=False)
+    elif run.pausing:
+        update(run, pausing=False)
+
+
+def go_on_undoing(run: WorkflowRun) -> None:
+    """After ``rollback_failed``: the rollback that stood still is due."""
+    error = load_run_error(run.error)
+    if run.request:
+        # What stood still was the rollback of a cancellation.
+        update(run, status=Status.ROLLING_BACK, error=None, due_at=database_now())
+    elif error is not None and error.in_block:
+        update(run, status=Status.SLEEPING, error=None, due_at=database_now(), started_at=None)
+    else:
+        update(run, status=Status.ROLLING_BACK, due_at=database_now())
+
+
+def lease_of(run: WorkflowRun) -> Lease:
+    """For records that are written under the run's lock, which keeps workers away better than any lease."""
+    return Lease(run.pk, run.epoch, 0, run.generation)
+
+
+# Below: how it is done ---------------------------------------------------------------------------
 
 
 def _is_undoing_block(run: WorkflowRun) -> bool:
@@ -132,17 +166,14 @@ def _may_owe(run: WorkflowRun) -> bool:
     return True
 
 
-def _update(run: WorkflowRun, **values: object) -> None:
-    WorkflowRun.objects.using(alias()).filter(pk=run.pk).update(**values, updated_at=database_now())
-
-
 def _try_handlers_again(run: WorkflowRun) -> None:
     failed = [c for c in load_history(run.pk).compensations.values() if c.status is UndoStatus.FAILED]
-    write_changes(_lease(run), Changes(compensations=tuple(handler_again(c) for c in failed)))
+    write_changes(lease_of(run), Changes(compensations=tuple(handler_again(c) for c in failed)))
 
 
 def _undone(actor_id: uuid.UUID) -> list[Compensation]:
-    done = [str(s) for s in (UndoStatus.COMPLETED, UndoStatus.SKIPPED, UndoStatus.CONFIRMED)]
+    # A skipped one was not undone: what its step did stands, and must not be done a second time.
+    done = [str(s) for s in (UndoStatus.COMPLETED, UndoStatus.CONFIRMED)]
     found = rows(
         f"SELECT {', '.join(COMPENSATION_COLUMNS)} FROM {CompensationRow._meta.db_table} "  # noqa: S608 - constants
         f"WHERE actor_id = %s AND status IN ({marks(len(done))})",
@@ -158,7 +189,3 @@ def _apply(run: WorkflowRun, recovery: Recovery) -> None:
     live.filter(path__in=recovery.unbound).update(binds=False)
     lease = Lease(run.pk, run.epoch, 0, run.generation + 1)
     journal.write_changes(lease, Changes(entries=recovery.replaced))
-
-
-def _lease(run: WorkflowRun) -> Lease:
-    return Lease(run.pk, run.epoch, 0, run.generation)

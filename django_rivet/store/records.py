@@ -55,6 +55,8 @@ COMPENSATION_COLUMNS = (
     "timeout",
     "attempts",
     "error",
+    "note",
+    "decided_by",
     "due_at",
     "started_at",
     "ended_at",

@@ -28,6 +28,8 @@ class Claim:
     error: str | None
     started_at: datetime
     """When the run began that this drive is part of."""
+    pausing: bool
+    """Somebody asked that it pauses, and its last worker died before it did."""
     now: datetime
     """The database's clock at the claim."""
     read_at: float
@@ -62,7 +64,7 @@ def claim(
         begun.wrote_nothing = found is None and not evicted
     if found is None:
         return None
-    epoch, takeovers, cut_off, status, request, generation, error, began, now = found
+    epoch, takeovers, cut_off, status, request, generation, error, began, pausing, now = found
     started_at, moment = aware(began), aware(now)
     assert started_at is not None
     assert moment is not None
@@ -74,6 +76,7 @@ def claim(
         request=request,
         error=error,
         started_at=started_at,
+        pausing=bool(pausing),
         now=moment,
         read_at=read_at,
     )

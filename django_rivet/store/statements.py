@@ -34,7 +34,7 @@ CLAIM = f"""
         status = CASE WHEN r.status IN ('pending', 'sleeping') THEN 'running' ELSE r.status END,
         updated_at = {{now}}
     WHERE r.actor_id = %s AND {IS_FREE_AND_DUE}
-    RETURNING epoch, takeovers, cut_off, status, request, generation, error, started_at, {{now}}
+    RETURNING epoch, takeovers, cut_off, status, request, generation, error, started_at, pausing, {{now}}
 """  # noqa: S608 - no value is put into the text
 
 HELD_SLOTS = """
@@ -64,18 +64,27 @@ RENEW = """
 FENCE = """
     UPDATE django_rivet_workflowrun SET
         lease_until = {lease}, takeovers = CASE WHEN %s THEN 0 ELSE takeovers END, status = %s, updated_at = {now}
-    WHERE actor_id = %s AND epoch = %s RETURNING request
+    WHERE actor_id = %s AND epoch = %s RETURNING request, pausing
 """
 
 RELEASE = """
     UPDATE django_rivet_workflowrun SET
         holder = NULL, lease_until = NULL, takeovers = CASE WHEN %s THEN 0 ELSE takeovers END,
         cut_off = CASE WHEN %s THEN cut_off ELSE %s END,
-        status = CASE WHEN %s AND request <> '' THEN 'cancelled' ELSE %s END, waiting = %s, output = %s,
+        status = CASE WHEN %s AND request <> '' THEN 'cancelled' WHEN %s AND pausing THEN 'paused' ELSE %s END,
+        paused_from = CASE WHEN %s AND pausing THEN %s ELSE '' END, pausing = FALSE, waiting = %s, output = %s,
         error = CASE WHEN %s AND request <> '' THEN NULL ELSE %s END,
         due_at = CASE WHEN %s AND request <> '' THEN {now} ELSE %s END,
         request = CASE WHEN %s THEN request ELSE '' END, updated_at = {now}
     WHERE actor_id = %s AND epoch = %s RETURNING request
+"""
+
+# A worker died before it could pause the actor: the one that took it over pauses it, and has changed nothing.
+STAND_STILL = """
+    UPDATE django_rivet_workflowrun SET
+        holder = NULL, lease_until = NULL, due_at = {now}, pausing = FALSE, status = 'paused',
+        paused_from = CASE WHEN status = 'running' THEN 'sleeping' ELSE status END, updated_at = {now}
+    WHERE actor_id = %s AND epoch = %s AND pausing RETURNING epoch
 """
 
 HISTORY = f"""

@@ -42,6 +42,11 @@ def read(actor_id: uuid.UUID) -> str:
     return _state(row(sql.READ_STATE, [actor_id]), actor_id)
 
 
+def exists(actor_id: uuid.UUID) -> bool:
+    """Whether the actor is there, as this transaction sees it."""
+    return row(sql.READ_STATE, [actor_id]) is not None
+
+
 def save(actor_id: uuid.UUID, state: str | None, events: Sequence[tuple[str, str]], loaded: str | None = None) -> None:
     """Write a changed state (None: unchanged) and the events of the turn.
 
