@@ -70,6 +70,7 @@ def _set_up_django(folder: Path) -> None:
     # For the processes that the demo starts, too.
     os.environ["DJANGO_SETTINGS_MODULE"] = "example_project.settings"
     os.environ["RIVET_DEMO_DIR"] = str(folder)
+    os.environ["RIVET_DEMO_PLUG"] = str(folder / "plug")
     os.environ["PYTHONUNBUFFERED"] = "1"
     django.setup()
 

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,10 +25,19 @@ class DemoError(Exception):
 class Supervised:
     """A process in a group of its own. What dies is started again at the next look."""
 
-    def __init__(self, command: Sequence[str], log: Path, *, inherits: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: Path,
+        *,
+        inherits: Sequence[int] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """``environment``: all of it; None means ours."""
         self.log = log
         self.starts = 0
         self._command = command
+        self._environment = environment
         self._inherits = inherits
         self._process: subprocess.Popen[bytes] | None = None
         self._log_before = 0
@@ -37,6 +46,10 @@ class Supervised:
     @property
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
 
     def look(self) -> None:
         """Start it, unless it runs. One that dies at once again and again is not started more than once a second."""
@@ -78,6 +91,7 @@ class Supervised:
             self._process = subprocess.Popen(  # noqa: S603 - commands of our own
                 self._command,
                 cwd=PROJECT,
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -91,11 +105,12 @@ class Supervised:
 class Processes:
     """The web process and the worker."""
 
-    def __init__(self, folder: Path, listener: socket.socket) -> None:
+    def __init__(self, folder: Path, listener: socket.socket, environment: Mapping[str, str] | None = None) -> None:
         fd = listener.fileno()
         web = ["-m", "uvicorn", "example_project.asgi:application", f"--fd={fd}", "--timeout-graceful-shutdown=2"]
-        self.web = Supervised([sys.executable, *web], folder / "web.log", inherits=[fd])
-        self.worker = Supervised([sys.executable, "manage.py", "rivet_worker"], folder / "worker.log")
+        worker = ["manage.py", "rivet_worker"]
+        self.web = Supervised([sys.executable, *web], folder / "web.log", inherits=[fd], environment=environment)
+        self.worker = Supervised([sys.executable, *worker], folder / "worker.log", environment=environment)
 
     def wait_until(self, condition: Callable[[], object], seconds: float, what: str) -> None:
         """Watch both until it holds; `DemoError` with the end of their logs when that takes too long."""
@@ -108,10 +123,11 @@ class Processes:
             time.sleep(0.1)
             self.look()
 
-    def watch(self) -> None:
-        """Until the demo is interrupted."""
+    def watch(self, also: Callable[[], None]) -> None:
+        """Until the demo is interrupted; ``also`` is called at each look."""
         while True:
             self.look()
+            also()
             time.sleep(0.1)
 
     def look(self) -> None:

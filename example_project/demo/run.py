@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import connection
@@ -9,6 +10,7 @@ from rich.console import Console
 
 from example_project.demo import evidence
 from example_project.demo.api import PASSWORD, USER, Api
+from example_project.demo.plug import Plug
 from example_project.demo.processes import Processes, listen
 from example_project.demo.story import Story
 
@@ -21,12 +23,13 @@ def run(console: Console, folder: Path, *, once: bool) -> int:
     with listen(PORT) as listener:
         api = Api(listener.getsockname()[1])
         processes = Processes(folder, listener)
+        plug = Plug(Path(settings.PLUG_FOLDER), processes.worker)
         try:
             processes.wait_until(api.is_there, 60, "the web process answers")
             _print_addresses(console, api.root)
             faults = _play(console, api, processes)
             if not once:
-                _serve(console, api.root, processes)
+                _serve(console, api.root, processes, plug)
         finally:
             console.print("Stopping the web process and the worker ...")
             processes.stop()
@@ -58,16 +61,17 @@ def _play(console: Console, api: Api, processes: Processes) -> list[str]:
     return faults
 
 
-def _serve(console: Console, root: str, processes: Processes) -> None:
+def _serve(console: Console, root: str, processes: Processes, plug: Plug) -> None:
     _print_addresses(console, root)
     console.print("Ctrl-C ends the demo, and all that it has started.")
     try:
-        processes.watch()
+        processes.watch(plug.look)
     except KeyboardInterrupt:
         console.print()
 
 
 def _print_addresses(console: Console, root: str) -> None:
     console.print()
-    console.print(f"  admin   {root}/admin/                 user {USER}, password {PASSWORD}")
+    console.print(f"  shop    {root}/                       user {USER}, password {PASSWORD}")
+    console.print(f"  admin   {root}/admin/                 the same user")
     console.print(f"  API     {root}/api/actors/            its schema: {root}/api/schema/")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
+from django_rivet.testing import SimulatedCrash
 from example_project.shop import gateway
 from example_project.shop.actors import DirectCheckoutActor, InventoryActor
 from example_project.shop.models import GatewayCard, GatewayRequest, Invoice, LedgerEntry
@@ -86,3 +89,38 @@ def test_recover_of_a_card_that_is_still_declined_compensates_again(failed, rive
     assert reserved() == ["first"]
     assert paid() == {"first": gateway.PRICE}
     assert failed.get_state().completed == 1
+
+
+def test_an_order_that_times_out_is_undone_and_ends_the_workflow(rivet):
+    """Whether the card was charged nobody knows, so the gateway is asked to refund whatever it was."""
+    checkout = DirectCheckoutActor.create("main")
+    checkout.send("orders", {"id": "late", "card": "late"})
+
+    assert rivet.drive(checkout) == "failed"
+
+    assert checkout.error.name == "StepTimeoutError"
+    charged, refunded = LedgerEntry.objects.all()
+    assert (charged.amount, refunded.amount) == (gateway.PRICE, -gateway.PRICE)
+    assert reserved() == []
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before-the-commit", "after-the-commit"])
+def test_whatever_commit_a_worker_dies_at_the_good_order_stays_and_the_bad_one_is_undone(rivet, after):
+    """The order of the earlier iteration is charged once, the failing one leaves nothing."""
+    good, number, crashed = [], 0, True
+    while crashed:
+        number += 1
+        good.append(f"good-{number}")
+        checkout = DirectCheckoutActor.create(f"checkout-{number}")
+        checkout.send("orders", {"id": good[-1]})
+        checkout.send("orders", {"id": f"bad-{number}", "card": "declined"})
+        with rivet.crash_at(number, after=after) as point, suppress(SimulatedCrash):
+            rivet.drive(checkout)
+        crashed = point.crashed
+
+        assert rivet.drive(checkout) == "failed"
+
+        assert checkout.get_state().completed == 1, f"crash at {number}: {checkout.history()}"
+    assert number > 10
+    assert reserved() == invoices() == good
+    assert paid() == dict.fromkeys(good, gateway.PRICE)
