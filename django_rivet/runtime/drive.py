@@ -36,15 +36,13 @@ from django_rivet.engine.suspend import (
     Waiting,
 )
 from django_rivet.engine.undo import owed_under
-from django_rivet.models import Actor as ActorRow
 from django_rivet.runtime.handles import handle_of
 from django_rivet.runtime.host import DriveHost
 from django_rivet.runtime.worker import Worker
 from django_rivet.store import runs
-from django_rivet.store.database import alias
 from django_rivet.store.journal import Release, load_history
 from django_rivet.store.run_errors import RunError, dump_run_error, load_run_error
-from django_rivet.store.runs import Claim
+from django_rivet.store.runs import Claim, Hint
 
 logger = logging.getLogger(__name__)
 
@@ -55,23 +53,25 @@ BROKEN_PAUSE = 1.0
 """Seconds until an actor is tried again whose drive the database failed."""
 
 
-def drive(actor_id: uuid.UUID, worker: Worker) -> bool:
-    """One drive. False where the actor is not due, somebody else holds it, or its type is unknown here.
+def drive(actor_id: uuid.UUID, worker: Worker, hint: Hint = Hint()) -> bool:  # noqa: B008 - frozen
+    """One drive. False where the actor is not due, somebody else holds it, its type is unknown here, or ``hint`` is
+    void.
 
     Errors of the database leave the actor for another try; what dies in between is taken over when the lease is over.
     """
-    row = ActorRow.objects.using(alias()).filter(pk=actor_id).only("id", "type", "key").first()
-    if row is None:
+    found = runs.look(actor_id, hint, dead=worker.dead)
+    if found is None:
         return False
+    type_name, key = found
     try:
-        actor_class = registry.get(row.type)
+        actor_class = registry.get(type_name)
     except UnknownActorTypeError as error:
         logger.warning("actor %s is left to another worker: %s", actor_id, error)
         return False
     claim = runs.claim(actor_id, worker.name, get_settings().LEASE_SECONDS, dead=worker.dead)
     if claim is None:
         return False
-    actor = actor_class(str(actor_id), row.key)
+    actor = actor_class(str(actor_id), key)
     with worker.keep_alive(claim.lease):
         try:
             history = load_history(claim.lease.actor_id)

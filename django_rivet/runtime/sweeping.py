@@ -17,9 +17,9 @@ from django.db import connections
 from django_rivet.conf import get_settings
 from django_rivet.runtime import shutdown
 from django_rivet.runtime.bell import has_broker, send
+from django_rivet.store import runs
 from django_rivet.store.database import alias
 from django_rivet.store.events import FORGOTTEN_AT_ONCE, forget_events
-from django_rivet.store.runs import due_actors
 
 logger = logging.getLogger(__name__)
 
@@ -48,9 +48,9 @@ class Hint:
 
 
 class Sweeper:
-    """Looks for what is due and hands it to ``hint``, in a thread of its own."""
+    """Looks for what is due and hands it to ``hint``: the actor, its type and its epoch. In a thread of its own."""
 
-    def __init__(self, hint: Callable[[uuid.UUID, str], object], pause: float) -> None:
+    def __init__(self, hint: Callable[[uuid.UUID, str, int], object], pause: float) -> None:
         self._hint = hint
         self._pause = pause
         self._hinted: dict[uuid.UUID, Hint] = {}
@@ -71,11 +71,11 @@ class Sweeper:
         now = time.monotonic()
         known = {}
         hints = 0
-        for due in due_actors(BATCH):
+        for due in runs.due_actors(BATCH):
             hint = Hint(now, due.epoch)
             before = self._hinted.get(due.actor_id)
             if before is None or before.was_heard(hint) or before.is_lost(hint):
-                self._hint(due.actor_id, due.type_name)
+                self._hint(due.actor_id, due.type_name, due.epoch)
                 hints += 1
             else:
                 hint = before
@@ -115,7 +115,9 @@ class SweeperStep(bootsteps.StartStopStep):
     def start(self, parent: Any) -> None:
         app: Celery = parent.app
         pause = get_settings().SWEEP_SECONDS or (1.0 if has_broker(app) else 0.1)
-        self.sweeper = Sweeper(lambda actor_id, type_name: send(app, actor_id, type_name), pause)
+        self.sweeper = Sweeper(
+            lambda actor_id, type_name, epoch: send(app, actor_id, type_name, runs.Hint(epoch)), pause
+        )
         self.sweeper.start()
 
     def stop(self, parent: Any) -> None:
