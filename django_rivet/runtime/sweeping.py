@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from celery import Celery, bootsteps
@@ -15,7 +16,7 @@ from celery.signals import worker_init, worker_shutting_down
 from django.db import connections
 
 from django_rivet.conf import get_settings
-from django_rivet.runtime import shutdown
+from django_rivet.runtime import connecting, shutdown
 from django_rivet.runtime.bell import has_broker, send
 from django_rivet.store import runs
 from django_rivet.store.database import alias
@@ -50,8 +51,16 @@ class Hint:
 class Sweeper:
     """Looks for what is due and hands it to ``hint``: the actor, its type and its epoch. In a thread of its own."""
 
-    def __init__(self, hint: Callable[[uuid.UUID, str, int], object], pause: float) -> None:
+    def __init__(
+        self,
+        hint: Callable[[uuid.UUID, str, int], object],
+        pause: float,
+        first: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``first`` is called once, in the sweeper's thread, before it looks; should it fail, it is called again."""
         self._hint = hint
+        self._first = first
+        self._has_begun = False
         self._pause = pause
         self._hinted: dict[uuid.UUID, Hint] = {}
         self._tidied = 0.0
@@ -95,6 +104,7 @@ class Sweeper:
     def _run(self) -> None:
         while not self._stop.wait(self._pause):
             try:
+                self._begin()
                 self.sweep()
                 self.tidy()
             except Exception:
@@ -102,6 +112,11 @@ class Sweeper:
                 logger.exception("a sweep failed; the next one comes in %g s", self._pause)
                 connections[alias()].close()
         connections[alias()].close()
+
+    def _begin(self) -> None:
+        if not self._has_begun:
+            self._first()
+            self._has_begun = True
 
 
 class SweeperStep(bootsteps.StartStopStep):
@@ -116,7 +131,10 @@ class SweeperStep(bootsteps.StartStopStep):
         app: Celery = parent.app
         pause = get_settings().SWEEP_SECONDS or (1.0 if has_broker(app) else 0.1)
         self.sweeper = Sweeper(
-            lambda actor_id, type_name, epoch: send(app, actor_id, type_name, runs.Hint(epoch)), pause
+            lambda actor_id, type_name, epoch: send(app, actor_id, type_name, runs.Hint(epoch)),
+            pause,
+            # Not in the main thread, where a worker without its database would hang, nor before the pool has forked.
+            first=partial(connecting.warn, _pool_of(parent), parent.concurrency),
         )
         self.sweeper.start()
 
@@ -126,6 +144,12 @@ class SweeperStep(bootsteps.StartStopStep):
 
     def terminate(self, parent: Any) -> None:
         self.stop(parent)
+
+
+def _pool_of(worker: Any) -> str:
+    """As ``rivet_worker`` calls it."""
+    name: str = worker.pool_cls.__module__.rpartition(".")[2]
+    return {"thread": "threads"}.get(name, name)
 
 
 def add_to(app: Celery) -> None:

@@ -72,3 +72,11 @@ class CounterActor(Actor):
     @action(readonly=True)
     def counts(self) -> list[int]:
         return [self.state.by_actions, self.state.by_messages]
+
+
+class BriefActor(Actor):
+    """One step, at once."""
+
+    @workflow
+    def run(self, ctx):
+        ctx.step("only", int)
