@@ -165,4 +165,4 @@ class LockingActor(Actor):
             time.sleep(2)
 
 
-from tests.journeys import fairness_actors, field_actors  # noqa: E402, F401 - makes their actors known to workers
+from tests.journeys import clock_actors, fairness_actors, field_actors  # noqa: E402, F401 - makes their actors known to workers

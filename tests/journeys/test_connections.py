@@ -19,7 +19,7 @@ from tests.journeys.conftest import StartWorker
 from tests.journeys.fairness_actors import BriefActor
 from tests.journeys.workers import eventually
 
-pytestmark = [pytest.mark.journey, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.journey, pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 
 CONCURRENCY = 4
 TASKS = 500

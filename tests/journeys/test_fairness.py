@@ -18,7 +18,7 @@ from tests.journeys.conftest import StartWorker
 from tests.journeys.fairness_actors import EndlessActor
 from tests.journeys.workers import eventually
 
-pytestmark = [pytest.mark.journey, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.journey, pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 
 OTHERS = 5
 SLICE_SECONDS = 0.5
