@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +103,12 @@ def site(tmp_path: Path, ledger: Path) -> Iterator[Site]:
                 site.environment, tmp_path / f"worker-{n}.log", f"--hostname=w{n}@%h", "--concurrency=2"
             )
             stack.callback(worker.kill)
-            eventually(lambda worker=worker: worker.is_ready, 60, "the worker is ready", worker.log)
+            eventually(partial(_is_ready, worker), 60, "the worker is ready", worker.log)
         yield site
+
+
+def _is_ready(worker: WorkerProcess) -> bool:
+    return worker.is_ready
 
 
 def counts_of(site: Site, key: str) -> list[int]:

@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from celery import Celery
+from celery.signals import task_postrun, task_prerun
 from django.db import connection
 
 from django_rivet.runtime import connecting
+from django_rivet.runtime.bell import TASK
+from django_rivet.runtime.celery_tasks import REUSE, keep_connections
 from django_rivet.runtime.celery_tasks import drive as drive_task
 from django_rivet.runtime.sweeping import Sweeper
 from django_rivet.store.capacity import Capacity
@@ -103,6 +107,55 @@ def test_a_worker_that_starts_tells_of_it_once(
     assert [text.split(" (")[0] for text in told] == ["this worker may need 6 database connections"]
 
 
+@pytest.fixture
+def app() -> Iterator[Celery]:
+    """A project's Celery app; what is connected for it is gone afterwards."""
+    yield Celery("shop", set_as_current=False)
+    for signal in (task_prerun, task_postrun):
+        signal.disconnect(dispatch_uid="django_rivet.connections")
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads", "solo"])
+@pytest.mark.usefixtures("psycopg_pool")
+def test_celery_is_told_to_leave_connections_open(app: Celery, pool: str) -> None:
+    """It would close them before and after each drive."""
+    keep_connections(app, pool)
+
+    assert app.conf.get(REUSE)
+
+
+def test_what_the_project_has_set_for_celery_stays(app: Celery) -> None:
+    """Then connections are Celery's business."""
+    app.conf[REUSE] = 7
+
+    keep_connections(app, "prefork")
+
+    assert app.conf[REUSE] == 7
+
+
+def test_threads_that_share_psycopg_s_pool_give_connections_back(app: Celery, psycopg_pool: dict[str, Any]) -> None:
+    """A pool that is smaller than the number of threads would else be empty for ever."""
+    psycopg_pool["max_size"] = 2
+
+    keep_connections(app, "threads")
+
+    assert not app.conf.get(REUSE)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_other_tasks_of_the_project_find_no_connection_that_was_kept(app: Celery) -> None:
+    """Nor does one of theirs stay behind: they do not look whether it is still alive."""
+    own = app.task(name=TASK)(_nothing)
+    others = app.task(name="shop.send_newsletter")(_nothing)
+    keep_connections(app, "prefork")
+    connection.ensure_connection()
+
+    task_prerun.send(sender=own)
+    assert connection.connection is not None
+    task_prerun.send(sender=others)
+    assert connection.connection is None
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_kept_connection_that_is_dead_costs_no_drive() -> None:
     """It is found out before the drive, also where Django was told nothing of it. SQLite has no server to lose."""
@@ -118,6 +171,10 @@ def test_a_kept_connection_that_is_dead_costs_no_drive() -> None:
     drive_task(str(uuid.uuid4()))
 
     assert connection.is_usable()
+
+
+def _nothing() -> None:
+    """The body of a task."""
 
 
 def _parameters() -> dict[str, Any]:
