@@ -3,6 +3,8 @@
 import json
 import os
 import tempfile
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,13 @@ DATABASES = {"default": _databases[os.environ.get("RIVET_TEST_DATABASE") or "sql
 
 # Journeys wait for leases to run out: they make them short.
 RIVET = json.loads(os.environ.get("RIVET_TEST_SETTINGS") or "{}")
+
+# A worker of a test may be one whose clock is wrong, by so many seconds: in all of Python, and from here on.
+if _skew := float(os.environ.get("RIVET_TEST_CLOCK_SKEW") or 0):
+    import time_machine
+
+    time_machine.travel(datetime.now(UTC) + timedelta(seconds=_skew), tick=True).start()
+    time.time()  # the wrong clock starts when it is first read
 
 # A process that a test starts (fixture `child_environment`) joins that test's database.
 if _name := os.environ.get("RIVET_TEST_DATABASE_NAME"):

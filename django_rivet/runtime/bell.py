@@ -10,10 +10,12 @@ import atexit
 import logging
 import os
 import threading
+import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -23,20 +25,27 @@ from django.db import transaction
 from django_rivet.actors.registry import registry
 from django_rivet.conf import get_settings
 from django_rivet.store.database import alias
+from django_rivet.store.runs import Hint
 
 TASK = "django_rivet.drive"
+
+ANYHOW = Hint()
+"""Something new is to be done: a hint that is not void before it was done."""
 
 logger = logging.getLogger(__name__)
 
 
-def ring_on_commit(actor_id: uuid.UUID, type_name: str) -> None:
-    """Ring once the surrounding transaction has committed; at once where there is none. Never raises, never waits."""
-    transaction.on_commit(partial(ring, actor_id, type_name), using=alias(), robust=True)
+def ring_on_commit(actor_id: uuid.UUID, type_name: str, hint: Hint = ANYHOW) -> None:
+    """Ring once the surrounding transaction has committed; at once where there is none. Never raises, never waits.
+
+    Many hints for one actor within a short time become one.
+    """
+    transaction.on_commit(partial(ring, actor_id, type_name, hint), using=alias(), robust=True)
 
 
-def ring(actor_id: uuid.UUID, type_name: str) -> None:
+def ring(actor_id: uuid.UUID, type_name: str, hint: Hint = ANYHOW) -> None:
     """Ring soon. Never raises, never waits; without a broker that others hear it does nothing."""
-    _ringer.take(actor_id, type_name)
+    _ringer.take(actor_id, type_name, hint)
 
 
 def drain(timeout: float) -> bool:
@@ -44,7 +53,7 @@ def drain(timeout: float) -> bool:
     return _ringer.idle.wait(timeout)
 
 
-def send(app: Celery, actor_id: uuid.UUID, type_name: str) -> bool:
+def send(app: Celery, actor_id: uuid.UUID, type_name: str, hint: Hint = ANYHOW) -> bool:
     """Send one hint here and now; False where the broker does not take it within seconds. Never raises.
 
     A hint has no date: however old it is when a worker comes to it, it costs a look into the database and no more.
@@ -55,6 +64,7 @@ def send(app: Celery, actor_id: uuid.UUID, type_name: str) -> bool:
             app.send_task(
                 TASK,
                 args=[str(actor_id)],
+                kwargs={name: value for name, value in asdict(hint).items() if value is not None},
                 queue=_queue(app, type_name),
                 ignore_result=True,
                 retry=False,
@@ -101,6 +111,9 @@ def queue_of(type_name: str) -> str | None:
 
 
 # Below: how it is done ---------------------------------------------------------------------------
+
+LULL_SECONDS = 0.02
+"""Hints for one actor in the meantime become one. The first after a silence goes out at once."""
 
 MAX_WAITING = 1000
 """Hints that wait for the broker, one per actor. What comes on top is left to the sweeper."""
@@ -167,17 +180,21 @@ class _Ringer:
     def __init__(self) -> None:
         self.idle = threading.Event()
         self.idle.set()
-        self._waiting: OrderedDict[uuid.UUID, str] = OrderedDict()
+        self._waiting: OrderedDict[uuid.UUID, tuple[str, Hint]] = OrderedDict()
+        self._rung: OrderedDict[uuid.UUID, float] = OrderedDict()
+        """When, by the monotonic clock, each actor was rung for within the last lull; the oldest first."""
         self._news = threading.Condition()
         self._thread: threading.Thread | None = None
 
-    def take(self, actor_id: uuid.UUID, type_name: str) -> None:
+    def take(self, actor_id: uuid.UUID, type_name: str, hint: Hint) -> None:
         if not has_broker(current_app._get_current_object()):  # type: ignore[attr-defined]  # a proxy, as above
             return
         with self._news:
-            if len(self._waiting) >= MAX_WAITING:
+            if actor_id not in self._waiting and len(self._waiting) >= MAX_WAITING:
                 return
-            self._waiting[actor_id] = type_name
+            _, waiting = self._waiting.get(actor_id, (type_name, hint))
+            # A message alone is no reason to drive a new actor, and its creation is.
+            self._waiting[actor_id] = type_name, ANYHOW if waiting == ANYHOW else hint
             self.idle.clear()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="rivet-bell", daemon=True)
@@ -186,12 +203,23 @@ class _Ringer:
 
     def _run(self) -> None:
         while True:
-            with self._news:
+            send(current_app._get_current_object(), *self._next())  # type: ignore[attr-defined]  # a proxy, as above
+
+    def _next(self) -> tuple[uuid.UUID, str, Hint]:
+        """The longest waiting hint of those that may go out; waits for one."""
+        with self._news:
+            while True:
                 if not self._waiting:
                     self.idle.set()
                 self._news.wait_for(lambda: self._waiting)
-                actor_id, type_name = self._waiting.popitem(last=False)
-            send(current_app._get_current_object(), actor_id, type_name)  # type: ignore[attr-defined]  # a proxy, as above
+                now = time.monotonic()
+                while self._rung and now - next(iter(self._rung.values())) >= LULL_SECONDS:
+                    self._rung.popitem(last=False)
+                actor_id = next((each for each in self._waiting if each not in self._rung), None)
+                if actor_id is not None:
+                    self._rung[actor_id] = now
+                    return actor_id, *self._waiting.pop(actor_id)
+                self._news.wait(LULL_SECONDS - (now - next(iter(self._rung.values()))))
 
 
 def _begin_anew() -> None:

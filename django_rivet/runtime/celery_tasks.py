@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import uuid
+from typing import Any
 
-from celery import shared_task
+from celery import Celery, Task, shared_task
+from celery.signals import task_postrun, task_prerun
 from django.db import connections
 
 from django_rivet.conf import get_settings
-from django_rivet.models import Actor
-from django_rivet.runtime import shutdown
+from django_rivet.models import WorkflowRun
+from django_rivet.runtime import connecting, shutdown
 from django_rivet.runtime.bell import LAST_SECONDS, TASK, drain, ring
 from django_rivet.runtime.drive import DatabaseFailedError
 from django_rivet.runtime.drive import drive as drive_once
 from django_rivet.runtime.worker import this_worker
 from django_rivet.store.database import alias
+from django_rivet.store.runs import Hint
+
+REUSE = "CELERY_DB_REUSE_MAX"
 
 
 @shared_task(name=TASK, ignore_result=True)
-def drive(actor_id: str) -> None:
+def drive(actor_id: str, epoch: int | None = None, message: int | None = None) -> None:
     """Drive an actor until it waits, or until its slice is over; then it goes behind the others.
 
-    A worker that is told to stop leaves it to another one at the next boundary.
+    ``epoch`` and ``message`` are those of ``store.runs.Hint``. A worker that is told to stop leaves it to another one
+    at the next boundary.
     """
     instance = uuid.UUID(actor_id)
-    # Celery closes connections around each task, unless it is told to keep them; then a dead one would be kept too.
-    if not connections[alias()].in_atomic_block:
-        connections[alias()].close_if_unusable_or_obsolete()
+    connecting.make_ready()
     worker = this_worker()
     slice_ends = time.monotonic() + get_settings().SLICE_SECONDS
     try:
         # Whatever came in while it was driven, with a hint that found it taken, is seen by another look.
-        while not shutdown.is_requested() and drive_once(instance, worker):
+        hint = Hint(epoch, message)
+        while not shutdown.is_requested() and drive_once(instance, worker, hint):
+            hint = Hint()
             if time.monotonic() >= slice_ends:
                 _ring(instance)
                 return
@@ -43,7 +50,30 @@ def drive(actor_id: str) -> None:
         return  # it is logged, and the sweeper comes back to it
 
 
+def keep_connections(app: Celery, pool: str) -> None:
+    """Let drives reuse their connection, where Celery would close it before and after each.
+
+    Other tasks find none that is older than they are, as Celery has it. Nothing is changed where the project has set
+    ``CELERY_DB_REUSE_MAX``, nor where threads share psycopg's pool: a connection goes back to it after each drive.
+    """
+    if app.conf.get(REUSE) or (pool == "threads" and connecting.psycopg_pool()):
+        return
+    app.conf[REUSE] = sys.maxsize
+    task_prerun.connect(_close_for_others, weak=False, dispatch_uid="django_rivet.connections")
+    task_postrun.connect(_close_for_others, weak=False, dispatch_uid="django_rivet.connections")
+
+
+# Below: how it is done ---------------------------------------------------------------------------
+
+
+def _close_for_others(sender: Task[Any, Any], **kwargs: Any) -> None:
+    if sender.name != TASK and not sender.request.is_eager:
+        for each in connections.all(initialized_only=True):
+            each.close()
+
+
 def _ring(actor_id: uuid.UUID) -> None:
-    row = Actor.objects.using(alias()).filter(pk=actor_id).only("type").first()
+    row = WorkflowRun.objects.using(alias()).filter(pk=actor_id).values_list("actor__type", "epoch").first()
     if row is not None:
-        ring(actor_id, row.type)
+        type_name, epoch = row
+        ring(actor_id, type_name, Hint(epoch))

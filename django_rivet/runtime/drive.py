@@ -38,18 +38,16 @@ from django_rivet.engine.suspend import (
     Waiting,
 )
 from django_rivet.engine.undo import owed_under
-from django_rivet.models import Actor as ActorRow
 from django_rivet.runtime.handles import handle_of
 from django_rivet.runtime.host import DriveHost
 from django_rivet.runtime.slots import ring_next
 from django_rivet.runtime.worker import Worker
 from django_rivet.store import runs
 from django_rivet.store.conflicts import is_conflict
-from django_rivet.store.database import alias
 from django_rivet.store.journal import Release, load_history
 from django_rivet.store.outages import forget_lost_connection
 from django_rivet.store.run_errors import RunError, dump_run_error, load_run_error
-from django_rivet.store.runs import Claim
+from django_rivet.store.runs import Claim, Hint
 from django_rivet.store.slots import Cap, cap_of
 
 logger = logging.getLogger(__name__)
@@ -63,26 +61,28 @@ BROKEN_PAUSE = 1.0
 """Seconds until an actor is tried again whose drive the database failed."""
 
 
-def drive(actor_id: uuid.UUID, worker: Worker) -> bool:
-    """One drive. False where the actor is not due, somebody else holds it, or its type is unknown here.
+def drive(actor_id: uuid.UUID, worker: Worker, hint: Hint = Hint()) -> bool:  # noqa: B008 - frozen
+    """One drive. False where the actor is not due, somebody else holds it, its type is unknown here, or ``hint`` is
+    void.
 
     Errors of the database leave the actor for another try; what dies in between is taken over when the lease is over.
     """
     forget_lost_connection()
     try:
-        return _drive(actor_id, worker)
+        return _drive(actor_id, worker, hint)
     except Error as error:
         forget_lost_connection()
         logger.warning("the database failed actor %s, which is tried again later: %s", actor_id, error)
         raise DatabaseFailedError(f"the database failed the drive of actor {actor_id}") from error
 
 
-def _drive(actor_id: uuid.UUID, worker: Worker) -> bool:
-    row = ActorRow.objects.using(alias()).filter(pk=actor_id).only("id", "type", "key").first()
-    if row is None:
+def _drive(actor_id: uuid.UUID, worker: Worker, hint: Hint) -> bool:
+    found = runs.look(actor_id, hint, dead=worker.dead)
+    if found is None:
         return False
+    type_name, key = found
     try:
-        actor_class = registry.get(row.type)
+        actor_class = registry.get(type_name)
     except UnknownActorTypeError as error:
         logger.warning("actor %s is left to another worker: %s", actor_id, error)
         return False
@@ -90,7 +90,7 @@ def _drive(actor_id: uuid.UUID, worker: Worker) -> bool:
     claim = _claim(actor_id, worker, cap)
     if claim is None:
         return False
-    actor = actor_class(str(actor_id), row.key)
+    actor = actor_class(str(actor_id), key)
     with worker.keep_alive(claim.lease):
         try:
             history = load_history(claim.lease.actor_id)

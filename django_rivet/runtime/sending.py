@@ -28,6 +28,7 @@ from django_rivet.models import Message as MessageRow
 from django_rivet.runtime.bell import ring_on_commit
 from django_rivet.store import mailbox
 from django_rivet.store.database import alias
+from django_rivet.store.runs import Hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def send_message(
             known = _known(actor_id, queue, text, idempotency_key)
             assert known is not None
             return known
-        ring_on_commit(actor_id, definition.type_name)
+        ring_on_commit(actor_id, definition.type_name, Hint(message=message_id))
     return Receipt(message_id, "queued")
 
 

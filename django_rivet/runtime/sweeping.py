@@ -17,12 +17,12 @@ from celery.signals import worker_init, worker_process_init, worker_shutting_dow
 from django.db import connections
 
 from django_rivet.conf import get_settings
-from django_rivet.runtime import limits, shutdown
+from django_rivet.runtime import connecting, limits, shutdown
 from django_rivet.runtime.bell import has_broker, queue_of, send, waiting_hints
 from django_rivet.runtime.run_limits import wake_overdue_runs
+from django_rivet.store import runs
 from django_rivet.store.database import alias
 from django_rivet.store.events import FORGOTTEN_AT_ONCE, forget_events
-from django_rivet.store.runs import due_actors
 
 logger = logging.getLogger(__name__)
 
@@ -66,18 +66,22 @@ def nothing_waits(queue: str | None) -> int | None:
 
 
 class Sweeper:
-    """Looks for what is due and hands it to ``hint``, in a thread of its own."""
+    """Looks for what is due and hands it to ``hint``: the actor, its type and its epoch. In a thread of its own."""
 
     def __init__(
         self,
-        hint: Callable[[uuid.UUID, str], object],
+        hint: Callable[[uuid.UUID, str, int], object],
         pause: float,
         waiting: Callable[[str | None], int | None] = nothing_waits,
+        first: Callable[[], None] = lambda: None,
     ) -> None:
         """``hint`` answers False where the broker takes none. ``waiting``: how many messages lie in a queue; None
-        where nobody can say.
+        where nobody can say. ``first`` is called once, in the sweeper's thread, before it looks; should it fail, it
+        is called again.
         """
         self._hint = hint
+        self._first = first
+        self._has_begun = False
         self._pause = pause
         self._waiting = waiting
         self._hinted: dict[uuid.UUID, Hint] = {}
@@ -97,7 +101,7 @@ class Sweeper:
     def sweep(self) -> int:
         """One look; returns how many hints were given. It ends at the first that the broker does not take."""
         now = time.monotonic()
-        found = list(due_actors(BATCH))
+        found = list(runs.due_actors(BATCH))
         before = self._hinted
         if len(found) < BATCH:
             # What is not due any more was heard; should it become due again, that is news.
@@ -111,7 +115,7 @@ class Sweeper:
             unheard = self._hinted.get(due.actor_id)
             if unheard is not None and not is_lost(unheard, queue_of(due.type_name)):
                 continue
-            if self._stop.is_set() or self._hint(due.actor_id, due.type_name) is False:
+            if self._stop.is_set() or self._hint(due.actor_id, due.type_name, due.epoch) is False:
                 break
             hints += 1
             self._hinted[due.actor_id] = Hint(now, due.epoch, now if unheard is None else unheard.first_at)
@@ -148,6 +152,7 @@ class Sweeper:
     def _run(self) -> None:
         while not self._stop.wait(self._pause):
             try:
+                self._begin()
                 self.sweep()
                 self.tidy()
                 self.mind_deploys()
@@ -156,6 +161,11 @@ class Sweeper:
                 logger.exception("a sweep failed; the next one comes in %g s", self._pause)
                 connections[alias()].close()
         connections[alias()].close()
+
+    def _begin(self) -> None:
+        if not self._has_begun:
+            self._first()
+            self._has_begun = True
 
 
 class SweeperStep(bootsteps.StartStopStep):
@@ -169,7 +179,13 @@ class SweeperStep(bootsteps.StartStopStep):
     def start(self, parent: Any) -> None:
         app: Celery = parent.app
         pause = get_settings().SWEEP_SECONDS or (1.0 if has_broker(app) else 0.1)
-        self.sweeper = Sweeper(partial(send, app), pause, partial(waiting_hints, app))
+        self.sweeper = Sweeper(
+            lambda actor_id, type_name, epoch: send(app, actor_id, type_name, runs.Hint(epoch)),
+            pause,
+            partial(waiting_hints, app),
+            # Not in the main thread, where a worker without its database would hang, nor before the pool has forked.
+            first=partial(connecting.warn, _pool_of(parent), parent.concurrency),
+        )
         self.sweeper.start()
 
     def stop(self, parent: Any) -> None:
@@ -178,6 +194,12 @@ class SweeperStep(bootsteps.StartStopStep):
 
     def terminate(self, parent: Any) -> None:
         self.stop(parent)
+
+
+def _pool_of(worker: Any) -> str:
+    """As ``rivet_worker`` calls it."""
+    name: str = worker.pool_cls.__module__.rpartition(".")[2]
+    return {"thread": "threads"}.get(name, name)
 
 
 def add_to(app: Celery) -> None:

@@ -111,6 +111,8 @@ def fill(sql: str, **parts: str) -> str:
     if "{position}" in sql:
         find = "strpos" if is_postgresql() else "instr"
         parts["position"] = f"{find}(r.waiting, ',' || m.queue || ',') > 0"
+    if "{latest}" in sql:
+        parts["latest"] = "greatest" if is_postgresql() else "max"
     return sql.format(**parts)
 
 

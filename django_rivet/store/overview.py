@@ -32,6 +32,7 @@ from django.db.models.functions import Coalesce, Concat, Greatest, Least, StrInd
 
 from django_rivet.engine.entries import ErrorInfo
 from django_rivet.models import Message, WorkflowRun
+from django_rivet.store.capacity import Capacity, capacity
 from django_rivet.store.database import alias, connection, database_now
 from django_rivet.store.lines import Line, lines
 from django_rivet.store.run_errors import load_run_error
@@ -132,6 +133,8 @@ class Overview:
     oldest_message: OldestMessage | None
     troubled: tuple[Troubled, ...]
     """The most urgent ones only."""
+    connections: Capacity | None
+    """Of the database server; None on SQLite."""
 
 
 def overview(overdue_after: float, *, with_types: bool = False) -> Overview:
@@ -151,6 +154,7 @@ def overview(overdue_after: float, *, with_types: bool = False) -> Overview:
         leases=_leases(now),
         oldest_message=_oldest_message(now),
         troubled=_troubled(now),
+        connections=capacity(),
     )
 
 

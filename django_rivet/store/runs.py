@@ -36,6 +36,26 @@ class Claim:
     """This process's monotonic clock, in seconds, when that was read."""
 
 
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What somebody has seen who thinks that an actor is due. Where that is history, it says nothing about now."""
+
+    epoch: int | None = None
+    """The actor's epoch then: whoever has claimed it since has looked at everything that made it due."""
+    message: int | None = None
+    """A message that was sent to it; the last one, where there were more."""
+
+
+def look(actor_id: uuid.UUID, hint: Hint = Hint(), *, dead: str = "") -> tuple[str, str] | None:
+    """Type and key of an actor that ``claim`` would give now; None where it is gone, not due, or held.
+
+    None as well where ``hint`` is void: it must not give the actor a second turn for what it has had one for.
+    """
+    of_hint = [hint.epoch, hint.epoch, hint.message, hint.message]
+    found = row(fill(sql.LOOK), [actor_id, dead, *of_hint])
+    return (str(found[0]), str(found[1])) if found is not None else None
+
+
 def claim(
     actor_id: uuid.UUID,
     holder: str,
@@ -102,8 +122,9 @@ class Due:
 
 
 def due_actors(limit: int, *, dead: str = "") -> list[Due]:
-    """In no particular order; of a type with a cap only those whose turn it is, the first in front. ``dead`` as for
-    ``claim``.
+    """Who has been due the longest comes first; of a type with a cap only those whose turn it is, behind the others.
+
+    ``dead`` as for ``claim``.
     """
     caps = slots.caps()
     names = [cap.type_name for cap in caps]

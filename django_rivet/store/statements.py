@@ -37,6 +37,19 @@ CLAIM = f"""
     RETURNING epoch, takeovers, cut_off, status, request, generation, error, started_at, pausing, {{now}}
 """  # noqa: S608 - no value is put into the text
 
+# A hint that comes in vain, doubled or late, costs this look: it locks nothing, as a claim would on SQLite. A hint for
+# a message is void where that was handled since, or where the actor was handed over in the middle of its messages: it
+# has its place behind the others then, and each message that came meanwhile would give it one more in front of them.
+LOOK = f"""
+    SELECT a.type, a.key FROM django_rivet_workflowrun r JOIN django_rivet_actor a ON a.id = r.actor_id
+    WHERE r.actor_id = %s AND {IS_FREE_AND_DUE}
+      AND (%s IS NULL OR r.epoch = %s)
+      AND (%s IS NULL OR (
+          r.waiting IS NOT NULL
+          AND EXISTS (SELECT 1 FROM django_rivet_message m WHERE m.id = %s AND m.status = 'queued')
+      ))
+"""  # noqa: S608 - no value is put into the text
+
 HELD_SLOTS = """
     SELECT count(*) FROM django_rivet_workflowrun r JOIN django_rivet_actor a ON a.id = r.actor_id
     WHERE r.holder IS NOT NULL AND a.type = %s
@@ -160,18 +173,24 @@ BRING_FORWARD = """
     )
 """
 
+# First come, first served: who has just had a slice, or still has messages from before it, stands behind the others.
 DUE = f"""
-    SELECT r.actor_id, a.type, r.epoch FROM django_rivet_workflowrun r JOIN django_rivet_actor a ON a.id = r.actor_id
-    WHERE r.holder IS NULL AND r.due_at <= {{now}} AND r.status IN {ACTIVE}{{uncapped}}
-    UNION
-    SELECT r.actor_id, a.type, r.epoch FROM django_rivet_workflowrun r JOIN django_rivet_actor a ON a.id = r.actor_id
-    WHERE r.holder IS NOT NULL AND (r.lease_until <= {{now}} OR r.holder = %s) AND r.status IN {ACTIVE}{{uncapped}}
-    UNION
-    SELECT r.actor_id, a.type, r.epoch FROM django_rivet_message m
-    JOIN django_rivet_workflowrun r ON r.actor_id = m.actor_id JOIN django_rivet_actor a ON a.id = r.actor_id
-    WHERE m.status = 'queued' AND m.visible_at <= {{now}} AND r.holder IS NULL AND r.waiting IS NOT NULL
-      AND r.status IN {ACTIVE} AND (r.waiting = ',' OR {{position}}){{uncapped}}
-    LIMIT %s
+    SELECT actor_id, type, epoch FROM (
+        SELECT r.actor_id, a.type, r.epoch, r.due_at AS since
+        FROM django_rivet_workflowrun r JOIN django_rivet_actor a ON a.id = r.actor_id
+        WHERE r.holder IS NULL AND r.due_at <= {{now}} AND r.status IN {ACTIVE}{{uncapped}}
+        UNION ALL
+        SELECT r.actor_id, a.type, r.epoch, r.lease_until
+        FROM django_rivet_workflowrun r JOIN django_rivet_actor a ON a.id = r.actor_id
+        WHERE r.holder IS NOT NULL AND (r.lease_until <= {{now}} OR r.holder = %s) AND r.status IN {ACTIVE}{{uncapped}}
+        UNION ALL
+        SELECT r.actor_id, a.type, r.epoch, {{latest}}(m.visible_at, r.updated_at)
+        FROM django_rivet_message m
+        JOIN django_rivet_workflowrun r ON r.actor_id = m.actor_id JOIN django_rivet_actor a ON a.id = r.actor_id
+        WHERE m.status = 'queued' AND m.visible_at <= {{now}} AND r.holder IS NULL AND r.waiting IS NOT NULL
+          AND r.status IN {ACTIVE} AND (r.waiting = ',' OR {{position}}){{uncapped}}
+    ) AS due
+    GROUP BY actor_id, type, epoch ORDER BY min(since), actor_id LIMIT %s
 """  # noqa: S608 - no value is put into the text
 
 # Of one type, those that became due first in front. A message behind others makes its actor due when that is let go.

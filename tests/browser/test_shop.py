@@ -113,5 +113,5 @@ def take_pictures(page: Page, folder: Path | None) -> None:
         ("shop-narrow-dark", 400, "dark"),
     ):
         page.set_viewport_size({"width": width, "height": 900})
-        page.emulate_media(color_scheme=scheme)
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of the two
         page.screenshot(path=folder / f"{name}.png", full_page=True)

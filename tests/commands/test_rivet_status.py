@@ -15,6 +15,8 @@ from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from django_rivet.models import WorkflowRun
+from django_rivet.store import overview
+from django_rivet.store.capacity import Capacity
 from django_rivet.store.records import UNREADABLE
 from tests.commands.output import status, table
 
@@ -125,6 +127,7 @@ def test_all_of_it_comes_as_one_json_object():
         "workers": [],
         "takeovers": {"sum": 0, "max": 0},
         "oldest_message": None,
+        "connections": None if connection.vendor == "sqlite" else ANY,
         "troubled": [],
     }
 
@@ -157,6 +160,33 @@ def test_an_error_that_cannot_be_read_is_shown_as_it_stands(shop, stored):
 
     assert status()["troubled"][0]["error"] == {"name": UNREADABLE, "message": stored}
     assert f"    {UNREADABLE}: {stored}" in table()
+
+
+# Connections -------------------------------------------------------------------------------------
+
+
+def test_the_connections_of_the_server_are_told(monkeypatch):
+    """How many there are, and how many it allows. SQLite has no server."""
+    if connection.vendor == "postgresql":
+        found = status()["connections"]
+        assert 1 <= found["used"] <= found["limit"]
+    else:
+        assert status()["connections"] is None
+        assert not [line for line in table() if line.startswith("connections")]
+
+    monkeypatch.setattr(overview, "capacity", lambda: Capacity(limit=97, used=12))
+    assert "connections                 12   of 97 that the database server allows" in table()
+    assert status()["connections"] == {"used": 12, "limit": 97}
+
+
+def test_a_server_that_is_nearly_full_is_told_with_what_to_change(monkeypatch):
+    """Before the next worker gets no connection."""
+    monkeypatch.setattr(overview, "capacity", lambda: Capacity(limit=97, used=95))
+
+    assert (
+        "connections                 95   of 97 that the database server allows; lower --concurrency, or raise "
+        "max_connections"
+    ) in table()
 
 
 # Clock, exit code, cost --------------------------------------------------------------------------
@@ -224,7 +254,7 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_actors(shop, 
             rivet.drive(handle)
     rivet.advance(60)
 
-    assert len(statements()) == len(few) <= 6
+    assert len(statements()) == len(few) <= 7
     assert all(sql.startswith("SELECT") for sql in few)
 
 
@@ -232,7 +262,10 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_actors(shop, 
 
 
 def steady(lines: list[str]) -> list[str]:
-    """Without what a slow machine changes: the skew, and a few seconds more than a minute and a half."""
+    """Without what a slow machine or the server changes: the skew, a few seconds more than a minute and a half, and the
+    server's connections.
+    """
+    lines = [line for line in lines if not line.startswith("connections ")]
     lines = [re.sub(r"^(clock skew) +-?[\d.]+ s", r"\1", line) for line in lines]
     return [re.sub(r"\b0:01:3\d\b", "0:01:30", line) for line in lines]
 

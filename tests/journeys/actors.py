@@ -166,9 +166,11 @@ class LockingActor(Actor):
 
 
 from tests.journeys import (  # noqa: E402, F401 - makes their actors known to workers
+    clock_actors,
     commit_actors,
     courier_actors,
     cross_actors,
+    fairness_actors,
     field_actors,
     hanging_actors,
     limit_actors,

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_a_lost_hint_is_made_up_for_by_the_sweeper(shop: SimpleNamespace) -> None:
     """It finds actors that are due: new ones, with messages, and with timers."""
     hinted: list[uuid.UUID] = []
-    sweeper = Sweeper(lambda actor_id, type_name: hinted.append(actor_id), pause=1)
+    sweeper = Sweeper(lambda actor_id, type_name, epoch: hinted.append(actor_id), pause=1)
     new = shop.Checkout.create("new")
     waiting = shop.Checkout.create("waiting")
     drive_task(waiting.id)
@@ -37,7 +37,7 @@ def test_a_hint_is_repeated_only_after_a_while(shop: SimpleNamespace, monkeypatc
     now = [100.0]
     monkeypatch.setattr("django_rivet.runtime.sweeping.time.monotonic", lambda: now[0])
     hinted: list[uuid.UUID] = []
-    sweeper = Sweeper(lambda actor_id, type_name: hinted.append(actor_id), pause=1)
+    sweeper = Sweeper(lambda actor_id, type_name, epoch: hinted.append(actor_id), pause=1)
     shop.Checkout.create("main")
 
     counts = []
@@ -182,11 +182,11 @@ def test_the_sweeper_forgets_events_that_are_too_old(shop: SimpleNamespace) -> N
     actor = shop.Checkout.create("main")
     actor.send("orders", {"id": "1", "fails": True})
     drive_task(actor.id)
-    sweeper = Sweeper(lambda actor_id, type_name: None, pause=1)
+    sweeper = Sweeper(lambda actor_id, type_name, epoch: None, pause=1)
 
     sweeper.tidy()
     assert Event.objects.count() == 1
 
     advance(3601)
-    Sweeper(lambda actor_id, type_name: None, pause=1).tidy()
+    Sweeper(lambda actor_id, type_name, epoch: None, pause=1).tidy()
     assert Event.objects.count() == 0

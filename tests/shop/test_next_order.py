@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_a_checkout_that_is_due_again_gets_a_hint_at_once(rivet):
     """It was driven since the last hint, so that hint was heard, though no sweep has seen the checkout idle."""
     hinted = []
-    sweeper = Sweeper(lambda actor_id, type_name: hinted.append(type_name), pause=1)
+    sweeper = Sweeper(lambda actor_id, type_name, epoch: hinted.append(type_name), pause=1)
     checkout = CheckoutActor.create("main")
     sweeper.sweep()
     rivet.drive(checkout)

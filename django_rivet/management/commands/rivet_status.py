@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from django_rivet.conf import get_settings
+from django_rivet.store.capacity import Capacity
 from django_rivet.store.overview import TROUBLED, Leases, Overdue, Overview, overview
 
 SWEEPS = 5
@@ -23,6 +24,9 @@ SWEEP_SECONDS = 1.0
 
 SHOWN_WORKERS = 5
 MAX_ERROR = 200
+
+NEARLY_ALL = 0.9
+"""When so much of the server's connections is used, the next worker may get none."""
 
 IS_OVERDUE = 1
 COULD_NOT_LOOK = 2
@@ -91,6 +95,9 @@ def as_json(found: Overview) -> dict[str, Any]:
         "oldest_message": None
         if message is None
         else {"type": message.type_name, "key": message.key, "queue": message.queue, "seconds": message.seconds},
+        "connections": None
+        if found.connections is None
+        else {"used": found.connections.used, "limit": found.connections.limit},
         "troubled": [
             {
                 "type": each.type_name,
@@ -126,6 +133,8 @@ def as_table(found: Overview) -> Iterator[str]:
         "" if message is None else f"{_visible(message.type_name, message.key)} in {_visible(message.queue)}",
     )
     yield _line("clock skew", f"{_skew(found):.3f} s", "by which the database is ahead of this machine")
+    if found.connections is not None:
+        yield _line("connections", found.connections.used, _note_on(found.connections))
     if found.troubled:
         yield ""
         yield from _troubled(found)
@@ -175,6 +184,12 @@ def _troubled(found: Overview) -> Iterator[str]:
         yield f"  {each.status:<15}  {_visible(each.type_name, each.key)}  {_duration(each.seconds)} ago"
         if each.error is not None:
             yield f"    {_shortened(str(each.error))}"
+
+
+def _note_on(server: Capacity) -> str:
+    allowed = f"of {server.limit} that the database server allows"
+    is_short = server.used > server.limit * NEARLY_ALL
+    return allowed + ("; lower --concurrency, or raise max_connections" if is_short else "")
 
 
 def _skew(found: Overview) -> float:

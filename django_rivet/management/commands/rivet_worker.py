@@ -10,6 +10,7 @@ from django.db import connections
 
 from django_rivet.runtime import sweeping
 from django_rivet.runtime.bell import has_broker
+from django_rivet.runtime.celery_tasks import keep_connections
 
 POLLING_SECONDS = 0.05
 
@@ -33,6 +34,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         app = celery_app()
         sweeping.add_to(app)
+        keep_connections(app, options["pool"])
         # A connection that the parent opened must not be shared by the children it forks.
         connections.close_all()
         arguments = ["worker", f"--pool={options['pool']}", f"--concurrency={options['concurrency']}"]
