@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -265,3 +266,32 @@ def test_a_message_that_kills_its_workers_is_given_up_and_the_others_are_handled
 
     assert log == ["a", True, *["deadly"] * 3, "meanwhile", True, False, "b", True, "c", True]
     assert shop.history()["orders/1/sell"].error.name == "StepInterruptedError"
+
+
+def test_a_body_that_is_too_slow_each_time_has_all_its_attempts_and_then_the_rollback_begins() -> None:
+    """Time-outs count as attempts where they are retried: three, with their reason on record, and no fourth."""
+    log = []
+
+    class Order(Actor):
+        @workflow
+        def run(self, ctx):
+            ctx.rollback_checkpoint("order")
+            ctx.step("reserve", log.append, "reserve", rollback=self.release)
+            ctx.step("charge", self.charge, max_retries=2, timeout=0.1, retry_on_timeout=True, retry_backoff_base=0)
+
+        def charge(self):
+            log.append("charge")
+            time.sleep(60)
+
+        def release(self, rollback, output):
+            log.append("release")
+
+    order = Order.create("one")
+
+    for _ in range(5):
+        drive(order)
+        advance(60)
+
+    assert log == ["reserve", "charge", "charge", "charge", "release"]
+    charge = order.history()["charge"]
+    assert (order.status, charge.attempts, charge.error.name) == ("failed", 3, "StepTimeoutError")
