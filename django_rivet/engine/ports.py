@@ -51,7 +51,7 @@ class Host(Protocol):
         """A number from 0 to 1 for jitter."""
 
     def interruption(self) -> Unwind | None:
-        """Why the pass should end before the next entry: a cancellation, the end of the slice, a shutdown."""
+        """Why the pass should end before the next entry: a cancellation, the end of run or slice, a shutdown."""
 
     def is_evicted(self) -> bool:
         """Whether this worker wants to hand the actor over; may be asked from a body."""

@@ -6,6 +6,7 @@ statements workers go on, so the parts may differ by what happened in that insta
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -88,6 +89,8 @@ class Leases:
     """Their workers died, and nobody has taken the actors over yet."""
     workers: tuple[str, ...]
     """Processes that hold a lease now. One that has nothing to do is not seen."""
+    running: Mapping[str, int]
+    """Leases held, by type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,7 @@ class Overview:
     most_takeovers: int
     overdue: Overdue
     lines: tuple[Line, ...]
-    """Types with ``max_running`` of which actors are due and wait."""
+    """Types of which as many are driven as ``max_running`` allows."""
     leases: Leases
     oldest_message: OldestMessage | None
     troubled: tuple[Troubled, ...]
@@ -141,7 +144,8 @@ def overview(overdue_after: float, *, with_types: bool = False) -> Overview:
     """Look at all actors; ``overdue_after`` seconds of being due are nothing to speak of."""
     now, skew = _clocks()
     counts = _counts(with_types=with_types)
-    waiting = lines(_runs(), _due(now, 0), now)
+    leases = _leases(now)
+    full = lines(_due(now, 0), leases.running)
     return Overview(
         now=now,
         clock_skew=skew,
@@ -149,9 +153,9 @@ def overview(overdue_after: float, *, with_types: bool = False) -> Overview:
         types=counts.types if with_types else None,
         takeovers=counts.takeovers,
         most_takeovers=counts.most_takeovers,
-        overdue=_overdue(now, overdue_after, [line.type_name for line in waiting if line.is_full]),
-        lines=waiting,
-        leases=_leases(now),
+        overdue=_overdue(now, overdue_after, [line.type_name for line in full]),
+        lines=full,
+        leases=leases,
         oldest_message=_oldest_message(now),
         troubled=_troubled(now),
         connections=capacity(),
@@ -246,15 +250,19 @@ def _leases(now: datetime) -> Leases:
     holders = (
         _runs()
         .filter(status__in=CAN_BE_DUE, holder__isnull=False)
-        .values("holder")
+        .values("holder", "actor__type")
         .annotate(held=Count("pk", filter=Q(lease_until__gt=now)), dead=Count("pk", filter=Q(lease_until__lte=now)))
         .order_by()
     )
-    found = [(str(each["holder"]), each["held"], each["dead"]) for each in holders]
+    found = [(str(each["holder"]), each["actor__type"], each["held"], each["dead"]) for each in holders]
+    running: Counter[str] = Counter()
+    for _, type_name, held, _ in found:
+        running[type_name] += held
     return Leases(
-        held=sum(held for _, held, _ in found),
-        dead=sum(dead for _, _, dead in found),
-        workers=tuple(sorted({_process_of(holder) for holder, held, _ in found if held})),
+        held=running.total(),
+        dead=sum(dead for *_, dead in found),
+        workers=tuple(sorted({_process_of(holder) for holder, _, held, _ in found if held})),
+        running=running,
     )
 
 

@@ -16,7 +16,7 @@ from tests.journeys.workers import eventually
 
 pytestmark = [pytest.mark.journey, pytest.mark.django_db(transaction=True)]
 
-QUICK = {"LEASE_SECONDS": 1.5, "SWEEP_SECONDS": 0.2}
+QUICK = {"LEASE_SECONDS": 6.0, "SWEEP_SECONDS": 0.2}
 
 
 @dataclass

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from django_rivet import Actor, Queue, workflow
 from django_rivet.actors.registry import registry
+from django_rivet.runtime.run_limits import RunLimit
 
 Run = Callable[[Any, Any], Any]
 
@@ -63,3 +67,32 @@ def error_of(actor: Any) -> tuple[str, str]:
 def type_of(actor: Any) -> Any:
     """The class of that name as of now."""
     return registry.get(actor.type)
+
+
+class Hourglass:
+    """The time of a run, by what happens in it instead of by a clock: however slow the machine is."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_empty = False
+        self._left: float | None = None
+        monkeypatch.setattr(RunLimit, "is_over", lambda limit, now: self.is_empty)
+        monkeypatch.setattr(RunLimit, "of_body", lambda limit, timeout, now: self._of_body(timeout))
+
+    def turn(self) -> None:
+        """A new run."""
+        self.is_empty, self._left = False, None
+
+    def nearly_empty(self) -> None:
+        """A body that begins now is cut off."""
+        self._left = 0.2
+
+    def empty(self) -> None:
+        self.is_empty = True
+
+    def endless(self) -> None:
+        """A body that lasts longer than the run."""
+        self.empty()
+        time.sleep(40)
+
+    def _of_body(self, timeout: float) -> tuple[float, bool]:
+        return (timeout, False) if self._left is None else (self._left, True)

@@ -10,81 +10,23 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from django_rivet import Actor, CriticalError, Queue, workflow
-from django_rivet.engine.suspend import LeaseLost
-from django_rivet.models import WorkflowRun
+from django_rivet import Actor, workflow
 from django_rivet.runtime import slots as ringing
 from django_rivet.runtime.drive import drive as drive_once
 from django_rivet.runtime.sweeping import Sweeper
 from django_rivet.runtime.worker import Worker
-from django_rivet.store import journal, runs
-from django_rivet.store.slots import Cap
 from django_rivet.testing import SimulatedCrash, advance, count_commits, crash_at, drive, isolated_actors
+from tests.runtime.capped import LEASE_SECONDS, capped, claimed, driven, hints, let_go
 from tests.runtime.statements import recorded
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-WORKER = Worker("a worker", may_pause=False, keep_alive=lambda lease: nullcontext())
-LEASE_SECONDS = 10
-
 
 @pytest.fixture(autouse=True)
-def own_actors() -> Iterator[None]:
+def own_actors(settings: Any) -> Iterator[None]:
+    settings.RIVET = {**settings.RIVET, "LEASE_SECONDS": LEASE_SECONDS}
     with isolated_actors():
         yield
-
-
-def capped(limit: int | None = 1) -> Any:
-    """Of these so many may run; again under the same name, it is the class of the next deploy."""
-
-    class Capped(Actor):
-        class Meta:
-            max_running = limit
-
-        class State:
-            done: list[str] = []
-
-        orders = Queue(str)
-
-        @workflow
-        def run(self, ctx):
-            ctx.rollback_checkpoint("all")
-            ctx.step("begin", self.do, "begin", rollback=self.undo)
-            for turn in ctx.loop("orders"):
-                order = turn.queue.next("order", names=["orders"]).body
-                turn.step("do", self.do, order)
-
-        def do(self, order):
-            if order == "bad":
-                raise CriticalError("a bad order")
-            self.state.done.append(order)
-
-        def undo(self, rollback, output):
-            self.state.done.append("undone")
-
-    return Capped
-
-
-def claimed(actor: Any, limit: int = 1, **options: Any) -> runs.Claim | None:
-    """Another worker takes the actor, if it may."""
-    return runs.claim(uuid.UUID(actor.id), "another", LEASE_SECONDS, cap=Cap(actor.type, limit), **options)
-
-
-def let_go(claim: runs.Claim | None, status: str = "sleeping") -> None:
-    assert claim is not None
-    journal.release(claim.lease, journal.Release(status))
-
-
-def driven(actor: Any) -> bool:
-    return drive_once(uuid.UUID(actor.id), WORKER)
-
-
-def hints(sweeper: Sweeper, heard: list[Any]) -> list[str]:
-    """Keys of those whom one sweep hints at."""
-    del heard[:]
-    sweeper.sweep()
-    ids = {str(row.pk): row.actor.key for row in WorkflowRun.objects.select_related("actor")}
-    return [ids[str(actor_id)] for actor_id in heard]
 
 
 # The number --------------------------------------------------------------------------------------
@@ -217,7 +159,6 @@ def test_the_sweeper_hints_only_at_those_whose_turn_it_is() -> None:
     assert hints(sweeper, heard) == []
     let_go(first)
     assert hints(sweeper, heard) == ["02"]
-    assert hints(sweeper, heard) == []
 
 
 def test_other_types_are_hinted_at_beside_it() -> None:
@@ -234,72 +175,6 @@ def test_other_types_are_hinted_at_beside_it() -> None:
     heard: list[Any] = []
 
     assert sorted(hints(Sweeper(lambda actor_id, _: heard.append(actor_id), 1.0), heard)) == ["0", "free"]
-
-
-# Workers that die --------------------------------------------------------------------------------
-
-
-def test_the_slot_of_a_worker_that_died_is_free_when_its_lease_is_over() -> None:
-    """For the next in the line, before the actor that it left; that one counts the death once."""
-    cls = capped(1)
-    dead, next_one = cls.create("dead"), cls.create("next")
-    claimed(dead)
-    heard: list[Any] = []
-    sweeper = Sweeper(lambda actor_id, type_name: heard.append(actor_id), 1.0)
-    assert hints(sweeper, heard) == []
-
-    advance(LEASE_SECONDS + 1)
-
-    assert hints(sweeper, heard) == ["next"]
-    assert not driven(dead)
-    assert WorkflowRun.objects.get(pk=dead.id).takeovers == 1
-    assert driven(next_one)
-    assert driven(dead)
-    assert WorkflowRun.objects.get(pk=dead.id).cut_off is False, "it was driven, and let go"
-
-
-def test_a_worker_that_was_only_slow_does_not_come_back_on_top() -> None:
-    """Its slot is another's: neither its heartbeat nor a commit of its own brings the lease back."""
-    cls = capped(1)
-    slow, next_one = cls.create("slow"), cls.create("next")
-    lost = claimed(slow)
-    assert lost is not None
-    advance(LEASE_SECONDS + 1)
-    assert claimed(next_one) is not None
-
-    assert not runs.renew(lost.lease)
-    with pytest.raises(LeaseLost):
-        journal.fence(lost.lease, "running")
-
-
-def test_a_worker_that_comes_back_in_time_keeps_its_slot() -> None:
-    """Nobody has needed it yet."""
-    cls = capped(1)
-    slow, next_one = cls.create("slow"), cls.create("next")
-    late = claimed(slow)
-    assert late is not None
-    advance(LEASE_SECONDS + 1)
-
-    assert runs.renew(late.lease)
-
-    assert claimed(next_one) is None
-
-
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_crash_at_any_commit_leaves_no_slot_taken(after: bool) -> None:
-    """All of them end their work, whoever dies where."""
-    cls = capped(1)
-    for n in range(1, 7):
-        actors = [cls.create(f"{n} {name}") for name in ("one", "two", "three")]
-        for actor in actors:
-            actor.send("orders", "a")
-        with crash_at(n, after) as point, suppress(SimulatedCrash):
-            drive()
-        assert point.crashed
-
-        drive()
-
-        assert [actor.state.done for actor in actors] == [["begin", "a"]] * 3
 
 
 # In tests, and what it costs ---------------------------------------------------------------------

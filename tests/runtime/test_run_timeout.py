@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from django_rivet import StepTimeoutError, signals
+from django_rivet.runtime.run_limits import RunLimit
 from django_rivet.testing import advance, drive, isolated_actors, now
-from tests.runtime.limited import error_of, limited, sleeps_a_day
+from tests.runtime.limited import Hourglass, error_of, limited, sleeps_a_day
 
 pytestmark = pytest.mark.django_db
 
@@ -21,6 +22,11 @@ pytestmark = pytest.mark.django_db
 def own_actors() -> Iterator[None]:
     with isolated_actors():
         yield
+
+
+@pytest.fixture
+def hourglass(monkeypatch: pytest.MonkeyPatch) -> Hourglass:
+    return Hourglass(monkeypatch)
 
 
 # The end of the time -----------------------------------------------------------------------------
@@ -93,9 +99,9 @@ def test_it_counts_from_the_first_drive() -> None:
     assert drive(actor) == "sleeping"
 
 
-def test_a_run_that_stood_between_two_entries_says_behind_which() -> None:
+def test_a_run_that_stood_between_two_entries_says_behind_which(hourglass: Hourglass) -> None:
     """The time was over when the last body returned."""
-    actor = limited(lambda self, ctx: [ctx.step("slow", time.sleep, 0.1), ctx.step("next", int)], 0.05).create("main")
+    actor = limited(lambda self, ctx: [ctx.step("slow", hourglass.empty), ctx.step("next", int)]).create("main")
 
     assert drive(actor) == "failed"
     assert error_of(actor)[1].endswith("it stood behind 'slow'")
@@ -147,9 +153,9 @@ def test_no_workflow_code_catches_it() -> None:
     assert actor.state.log == ["in it", "undo in it"]
 
 
-def test_a_workflow_that_has_nothing_left_to_do_ends_well() -> None:
+def test_a_workflow_that_has_nothing_left_to_do_ends_well(hourglass: Hourglass) -> None:
     """It asks for no further entry, so there is nothing to refuse."""
-    actor = limited(lambda self, ctx: ctx.step("slow", time.sleep, 0.1), 0.05).create("main")
+    actor = limited(lambda self, ctx: ctx.step("slow", hourglass.empty)).create("main")
 
     assert drive(actor) == "completed"
 
@@ -158,17 +164,18 @@ def test_a_workflow_that_has_nothing_left_to_do_ends_well() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"timeout": 0}, {"retry_on_timeout": True}, {"atomic": False}], ids=str)
-def test_a_body_is_cut_off_when_the_time_of_its_run_is_over(options: dict[str, Any]) -> None:
+def test_a_body_is_cut_off_when_the_time_of_its_run_is_over(options: dict[str, Any], hourglass: Hourglass) -> None:
     """It is a time-out on record, and the end of the run instead of an error of the step."""
 
     def run(self: Any, ctx: Any) -> str:
         ctx.rollback_checkpoint("all")
         ctx.step("book", self.do, "book", rollback=self.undo)
+        hourglass.nearly_empty()
         with suppress(StepTimeoutError):
-            ctx.step("endless", time.sleep, 40, **options)
+            ctx.step("endless", hourglass.endless, **options)
         return "got away"
 
-    actor = limited(run, 1).create("main")
+    actor = limited(run).create("main")
 
     assert drive(actor) == "failed"
     assert error_of(actor)[1].endswith("it stood behind 'endless'")
@@ -193,8 +200,34 @@ def test_a_body_with_a_shorter_limit_of_its_own_keeps_that() -> None:
     assert actor.state.told == ["step StepTimeoutError"]
 
 
-def test_a_body_that_begins_just_before_the_end_has_a_moment() -> None:
-    """Else it could only be cut off. What it did is on record, and undone."""
+START = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("run_timeout", "passed", "timeout", "limit"),
+    [
+        (None, 1000, 30, (30, False)),
+        (None, 1000, 0, (0, False)),  # neither has one
+        (60, 0, 30, (30, False)),
+        (60, 30, 30, (30, False)),  # 30 are left
+        (60, 31, 30, (29, True)),
+        (60, 20, 0, (40, True)),
+        (60, 59.9, 30, (0.5, True)),  # with 0.1 it could only be cut off
+        (60, 59.9, 0.3, (0.3, False)),
+    ],
+)
+def test_the_limit_of_a_body(
+    run_timeout: float | None, passed: float, timeout: float, limit: tuple[float, bool]
+) -> None:
+    """Its own, or what is left of the run, but half a second at least; and whose it is."""
+    found = RunLimit(run_timeout, START).of_body(timeout, START + timedelta(seconds=passed))
+
+    assert found[0] == pytest.approx(limit[0])
+    assert found[1] is limit[1]
+
+
+def test_a_body_that_ends_behind_the_end_of_its_run_is_on_record_and_undone(hourglass: Hourglass) -> None:
+    """It began before, and had a moment."""
 
     def run(self: Any, ctx: Any) -> None:
         ctx.rollback_checkpoint("all")
@@ -202,10 +235,10 @@ def test_a_body_that_begins_just_before_the_end_has_a_moment() -> None:
         ctx.step("next", int)
 
     def book_slowly(self: Any) -> Any:
-        time.sleep(0.1)
+        hourglass.empty()
         return self.do("book")
 
-    cls = limited(run, 0.05)
+    cls = limited(run)
     cls.book_slowly = book_slowly
     actor = cls.create("main")
 

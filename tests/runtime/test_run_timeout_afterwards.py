@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from types import SimpleNamespace
@@ -15,7 +14,7 @@ from django_rivet import StepTimeoutError
 from django_rivet.models import WorkflowRun
 from django_rivet.runtime.sweeping import Sweeper
 from django_rivet.testing import SimulatedCrash, advance, count_commits, crash_at, drive, isolated_actors, now
-from tests.runtime.limited import Run, error_of, limited, sleeps_a_day, type_of
+from tests.runtime.limited import Hourglass, error_of, limited, sleeps_a_day, type_of
 
 pytestmark = pytest.mark.django_db
 
@@ -26,19 +25,42 @@ def own_actors() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def hourglass(monkeypatch: pytest.MonkeyPatch) -> Hourglass:
+    return Hourglass(monkeypatch)
+
+
 # What else may happen to the actor ---------------------------------------------------------------
 
 
-def test_recover_begins_a_run_of_its_own() -> None:
-    """With all of its time, and fresh attempts of the step that was cut off."""
-    naps = [40, 0]
-    actor = limited(lambda self, ctx: ctx.step("nap", lambda: time.sleep(naps.pop(0)), max_retries=0), 1).create("main")
+def test_recover_begins_a_run_of_its_own(hourglass: Hourglass) -> None:
+    """With fresh attempts of the step that was cut off, though it had none left."""
+    bodies: list[Callable[[], Any]] = [hourglass.endless, int]
+
+    def run(self: Any, ctx: Any) -> None:
+        hourglass.nearly_empty()
+        ctx.step("nap", bodies.pop(0), max_retries=0)
+
+    actor = limited(run).create("main")
     assert drive(actor) == "failed"
-    advance(100)
+    hourglass.turn()
 
     actor.recover()
 
     assert drive(actor) == "completed"
+
+
+def test_recover_gives_all_of_the_time_again() -> None:
+    """It counts from the first drive after it."""
+    actor = limited(sleeps_a_day).create("main")
+    drive(actor)
+    advance(60)
+    assert drive(actor) == "failed"
+    actor.recover()
+    advance(1000)
+
+    assert drive(actor) == "sleeping"
+    assert actor.wake_at > now() + timedelta(seconds=30)
 
 
 def test_recover_gives_a_step_that_waited_for_its_retry_fresh_attempts() -> None:
@@ -217,16 +239,6 @@ def times_out(self: Any, ctx: Any) -> str:
     return "never"
 
 
-def is_cut_off(self: Any, ctx: Any) -> str:
-    """Stands in a body whose start is on record, and would catch its time-out."""
-    ctx.rollback_checkpoint("all")
-    ctx.step("book", self.do, "book", rollback=self.undo)
-    with suppress(StepTimeoutError):
-        options = {"rollback": self.undo, "rollback_when": "attempted", "rollback_atomic": True}
-        ctx.step("pay", time.sleep, 30, atomic=False, **options)
-    return "got away"
-
-
 def outcome(actor: Any) -> SimpleNamespace:
     return SimpleNamespace(status=actor.status, error=actor.error.name, log=actor.state.log, told=actor.state.told)
 
@@ -239,16 +251,14 @@ def to_the_end(actor: Any) -> None:
     raise AssertionError(f"{actor!r} does not end:\n{actor.history()}")
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize(("run", "limit"), [(times_out, 60), (is_cut_off, 0.6)], ids=["sleep", "body"])
-def test_a_crash_at_any_commit_changes_nothing(run: Run, limit: float, after: bool) -> None:
-    """Whoever takes the actor over ends the run in the same way, undoes all once, and tells of it once."""
-    cls = limited(run, limit)
+def dies_at_every_commit(cls: Any, after: bool, begin: Callable[[], None] = lambda: None) -> None:
+    """Compare each with a run that nothing disturbed."""
+    begin()
     undisturbed = cls.create("undisturbed")
     with count_commits() as commits:
         to_the_end(undisturbed)
-
     for n in range(1, commits.count + 1):
+        begin()
         actor = cls.create(f"crash {n}")
         with crash_at(n, after) as point, suppress(SimulatedCrash):
             to_the_end(actor)
@@ -256,3 +266,28 @@ def test_a_crash_at_any_commit_changes_nothing(run: Run, limit: float, after: bo
         to_the_end(actor)
 
         assert outcome(actor) == outcome(undisturbed), n
+
+
+before_or_after = pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+
+
+@before_or_after
+def test_a_crash_at_any_commit_around_a_wait_changes_nothing(after: bool) -> None:
+    """Whoever takes the actor over ends the run in the same way, undoes all once, and tells of it once."""
+    dies_at_every_commit(limited(times_out), after)
+
+
+@before_or_after
+def test_a_crash_at_any_commit_around_a_body_that_is_cut_off_changes_nothing(after: bool, hourglass: Hourglass) -> None:
+    """Its start was on record, and the workflow would catch its time-out."""
+
+    def run(self: Any, ctx: Any) -> str:
+        ctx.rollback_checkpoint("all")
+        ctx.step("book", self.do, "book", rollback=self.undo)
+        hourglass.nearly_empty()
+        options = {"rollback": self.undo, "rollback_when": "attempted", "rollback_atomic": True}
+        with suppress(StepTimeoutError):
+            ctx.step("pay", hourglass.endless, atomic=False, **options)
+        return "got away"
+
+    dies_at_every_commit(limited(run), after, hourglass.turn)
