@@ -117,7 +117,7 @@ def test_a_step_that_can_never_be_serialized_comes_to_an_end() -> None:
 
 
 def test_what_is_refused_at_the_commit_is_run_again(isolation: IsolationLevel) -> None:
-    """Two that each read what the other writes: under SERIALIZABLE one has to start over, and sees the other."""
+    """Two that each read what the other writes: under SERIALIZABLE one of them starts over, and sees the other."""
 
     class Order(Actor):
         @workflow
