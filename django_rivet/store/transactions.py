@@ -96,8 +96,10 @@ class Begun:
         self._owes_begin = True
 
     def __call__(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
-        # psycopg's composed statements are let through: what they end is found out afterwards.
-        ends = ENDS_TRANSACTION.match(str(sql)) if sql is not BEGIN else None
+        # Hooks that run after the commit begin transactions of their own. psycopg's composed statements are let
+        # through: what they end is found out afterwards.
+        is_free = self.is_ending or sql is BEGIN
+        ends = None if is_free else ENDS_TRANSACTION.match(str(sql))
         if ends:
             raise TransactionManagementError(
                 f"{ends[1].upper()} was refused: the transaction is the engine's, and ends with the record of the "

@@ -17,7 +17,7 @@ from django_rivet.runtime.drive import DatabaseFailedError
 from django_rivet.testing import advance, drive
 from tests.postgresql.server import Server
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(400)]
 
 
 class EndingAt:

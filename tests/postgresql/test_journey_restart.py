@@ -19,7 +19,7 @@ from tests.journeys.orders import NO_RETRIES, Orders
 from tests.journeys.workers import eventually
 from tests.services import PostgresServer
 
-pytestmark = [pytest.mark.journey, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.journey, pytest.mark.django_db(transaction=True), pytest.mark.timeout(400)]
 
 AWAY_SECONDS = 5.0
 

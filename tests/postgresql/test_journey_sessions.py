@@ -13,7 +13,7 @@ from tests.journeys.orders import NO_RETRIES, Orders
 from tests.journeys.workers import eventually
 from tests.postgresql.server import Server
 
-pytestmark = [pytest.mark.journey, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.journey, pytest.mark.django_db(transaction=True), pytest.mark.timeout(400)]
 
 SECONDS = 10.0
 ENDED = 60
