@@ -23,7 +23,7 @@ from tests.journeys.web import ANSWERS_IN
 from tests.journeys.workers import eventually
 from tests.more.rabbitmq import RabbitServer
 
-pytestmark = [pytest.mark.journey, pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.journey, pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
 
 ledger, start_worker, start_web = journeys.ledger, journeys.start_worker, outages.start_web
 
