@@ -48,6 +48,15 @@ def ring(actor_id: uuid.UUID, type_name: str, hint: Hint = ANYHOW) -> None:
     _ringer.take(actor_id, type_name, hint)
 
 
+def ring_now(actor_id: uuid.UUID, type_name: str, hint: Hint = ANYHOW) -> bool:
+    """Ring here and now; False where the broker does not take the hint within seconds. Never raises.
+
+    True without a broker that others hear: the sweeper of this very process finds what is due.
+    """
+    app: Celery = current_app._get_current_object()  # type: ignore[attr-defined]  # a proxy, of which the stubs know nothing
+    return not has_broker(app) or send(app, actor_id, type_name, hint)
+
+
 def drain(timeout: float) -> bool:
     """Wait until no hint waits any more; False where ``timeout`` seconds were not enough."""
     return _ringer.idle.wait(timeout)

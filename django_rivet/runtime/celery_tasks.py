@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from celery import Celery, Task, shared_task
@@ -14,7 +15,7 @@ from django.db import connections
 from django_rivet.conf import get_settings
 from django_rivet.models import WorkflowRun
 from django_rivet.runtime import connecting, shutdown
-from django_rivet.runtime.bell import LAST_SECONDS, TASK, drain, ring
+from django_rivet.runtime.bell import LAST_SECONDS, TASK, drain, ring, ring_now
 from django_rivet.runtime.drive import DatabaseFailedError
 from django_rivet.runtime.drive import drive as drive_once
 from django_rivet.runtime.worker import this_worker
@@ -26,7 +27,8 @@ REUSE = "CELERY_DB_REUSE_MAX"
 
 @shared_task(name=TASK, ignore_result=True)
 def drive(actor_id: str, epoch: int | None = None, message: int | None = None) -> None:
-    """Drive an actor until it waits, or until its slice is over; then it goes behind the others.
+    """Drive an actor until it waits, or until its slice is over; then it goes behind the others, unless the broker is
+    away, and with it the others' hints.
 
     ``epoch`` and ``message`` are those of ``store.runs.Hint``. A worker that is told to stop leaves it to another one
     at the next boundary.
@@ -41,10 +43,12 @@ def drive(actor_id: str, epoch: int | None = None, message: int | None = None) -
         while not shutdown.is_requested() and drive_once(instance, worker, hint):
             hint = Hint()
             if time.monotonic() >= slice_ends:
-                _ring(instance)
-                return
+                if _ring(instance, ring_now):
+                    return
+                # Nobody could be told: left now, it would lie there until the broker is back.
+                slice_ends = time.monotonic() + get_settings().SLICE_SECONDS
         if shutdown.is_requested():
-            _ring(instance)
+            _ring(instance, ring)
             drain(LAST_SECONDS)  # this process may end before its bell has rung
     except DatabaseFailedError:
         return  # it is logged, and the sweeper comes back to it
@@ -72,8 +76,10 @@ def _close_for_others(sender: Task[Any, Any], **kwargs: Any) -> None:
             each.close()
 
 
-def _ring(actor_id: uuid.UUID) -> None:
+def _ring(actor_id: uuid.UUID, how: Callable[[uuid.UUID, str, Hint], object]) -> bool:
+    """Whether there is somebody who knows of it, or nothing to know of any more."""
     row = WorkflowRun.objects.using(alias()).filter(pk=actor_id).values_list("actor__type", "epoch").first()
-    if row is not None:
-        type_name, epoch = row
-        ring(actor_id, type_name, Hint(epoch))
+    if row is None:
+        return True
+    type_name, epoch = row
+    return how(actor_id, type_name, Hint(epoch)) is not False

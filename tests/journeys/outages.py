@@ -23,8 +23,8 @@ from tests.live.conftest import cookie_of, path_of
 SETTINGS = {"LEASE_SECONDS": 20.0}
 """Nobody dies here: a lease that a slow machine cannot overrun."""
 
-AFTERWARDS = 60.0
-"""Celery tries to reach a broker that was away for seconds again every few seconds."""
+AFTERWARDS = 120.0
+"""Celery tries to reach a broker that was away for a minute again every 20 seconds."""
 
 COURIER = CourierActor.definition.type_name
 

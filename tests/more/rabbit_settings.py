@@ -6,4 +6,4 @@ from tests.settings import *  # noqa: F403
 
 CELERY_BROKER_URL = os.environ["RIVET_TEST_RABBITMQ_URL"]
 CELERY_BROKER_CONNECTION_TIMEOUT = 4
-CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = {}  # type: ignore[no-redef]  # other options than the example has
+CELERY_BROKER_TRANSPORT_OPTIONS = {}

@@ -15,7 +15,7 @@ from tests.services import ServiceError, dies_with_parent, free_port
 # Not those on the PATH, which become another user and forget the environment.
 BINARIES = Path("/usr/lib/rabbitmq/bin")
 
-STARTS_IN = 120.0
+STARTS_IN = 300.0
 
 
 class RabbitServer:

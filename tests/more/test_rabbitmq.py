@@ -23,7 +23,7 @@ from tests.journeys.web import ANSWERS_IN
 from tests.journeys.workers import eventually
 from tests.more.rabbitmq import RabbitServer
 
-pytestmark = [pytest.mark.journey, pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.journey, pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
 
 ledger, start_worker, start_web = journeys.ledger, journeys.start_worker, outages.start_web
 
@@ -52,7 +52,8 @@ def test_work_is_stored_while_rabbitmq_is_away(
         "killed": Outage(rabbit.kill, rabbit.start),
         "memory alarm": Outage(rabbit.raise_memory_alarm, rabbit.lift_memory_alarm, is_refused=False),
     }[how]
-    worker = start_worker("--concurrency=2", **SETTINGS)
+    # A hint that lies unread in a buffer counts as sent: on a slow machine the step must not outlast its slice.
+    worker = start_worker("--concurrency=2", **SETTINGS, SLICE_SECONDS=300)
 
     outages.live_through(outage, start_web(""), worker, ledger)
 
