@@ -42,6 +42,8 @@ class Member:
     pool: str
     process: WorkerProcess
     frozen: bool = False
+    """All of it; of children alone see ``frozen_children``."""
+    frozen_children: set[int] = field(default_factory=set)
     leaves_by: float | None = None
     """It was told to stop, and is killed then."""
 
@@ -118,12 +120,18 @@ class Crew:
     def freeze(self, member: Member, pid: int | None) -> Callable[[], None]:
         """Returns what thaws it."""
         since = time.monotonic()
-        member.frozen = True
+        if pid is None:
+            member.frozen = True
+        else:
+            member.frozen_children.add(pid)
         _signal(member.group, pid, signal.SIGSTOP)
 
         def thaw() -> None:
             _signal(member.group, pid, signal.SIGCONT)
-            member.frozen = False
+            if pid is None:
+                member.frozen = False
+            else:
+                member.frozen_children.discard(pid)
             self.hits.append(Hit("freeze", since, time.monotonic(), member.group, pid))
 
         return thaw

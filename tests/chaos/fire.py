@@ -132,7 +132,8 @@ class Arsonist:
         return _pick(able, fire)
 
     def _pick_child(self, fire: Fire) -> tuple[Member, int] | None:
-        found = [(m, pid) for m in self.crew.able() if m.pool == "prefork" for pid in m.children()]
+        forks = [m for m in self.crew.able() if m.pool == "prefork"]
+        found = [(m, pid) for m in forks for pid in m.children() if pid not in m.frozen_children]
         if fire.aimed:
             driving = self._driving_pids()
             found = [each for each in found if each[1] in driving] or found

@@ -12,9 +12,9 @@ STEP_SECONDS = 8.0
 """The time-out of all steps: a frozen worker that holds locks is cut off after that and a lease."""
 
 WEIGHTS = {
-    "kill a worker": 4,
+    "kill a worker": 3,
     "kill a child": 9,
-    "restart a worker": 3,
+    "restart a worker": 2,
     "flush Redis": 1,
     "pause Redis": 1,
     "double hints": 2,
@@ -23,8 +23,8 @@ WEIGHTS = {
     "bogus hints": 1,
 }
 POSTGRESQL_WEIGHTS = {
-    "freeze a worker": 2,
-    "freeze a child": 2,
+    "freeze a worker": 1,
+    "freeze a child": 3,
     "freeze for long": 1,
     "freeze for good": 1,
     "cut a session": 6,

@@ -9,13 +9,12 @@ from pathlib import Path
 from django_rivet import Actor, current_step, workflow
 from django_rivet.store import transactions
 from tests.journeys import outside
-from tests.journeys.models import Effect
 
 
 class FrozenCommitActor(Actor):
     """Its first worker freezes just before it commits the record of the one step.
 
-    Which step, the key says: ``asks`` and ``asks nothing`` of the database, or ``outside`` of its transaction.
+    Which step, the key says: one that ``asks nothing`` of the database, or runs ``outside`` of its transaction.
     """
 
     @workflow
@@ -23,8 +22,6 @@ class FrozenCommitActor(Actor):
         ctx.step("step", self.step, atomic=self.key != "outside", timeout=5)
 
     def step(self) -> None:
-        if self.key == "asks":
-            Effect.objects.create(name="step")
         outside.note("step", current_step().idempotency_key)
         if sum(outside.effects(Path(os.environ[outside.VARIABLE]))["step"].values()) == 1:
             transactions.observers.append(_FreezesBeforeCommit())
