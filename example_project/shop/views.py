@@ -12,6 +12,7 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import NoReverseMatch, reverse
 
@@ -26,7 +27,7 @@ from example_project.shop.actors import (
 )
 from example_project.shop.models import GatewayRequest, Invoice, LedgerEntry
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 PROGRAMS: dict[str, type[Actor[Any]]] = {
     "error-hook": LedgerSyncActor,
@@ -44,7 +45,7 @@ def content_security(view: View) -> View:
     """Scripts, styles and connections of our own address only: what somebody smuggles into a page stays text."""
 
     @wraps(view)
-    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         response = view(request, *args, **kwargs)
         host = request.get_host()
         response["Content-Security-Policy"] = (
@@ -62,7 +63,7 @@ def page_for_staff(view: View) -> View:
     """Who is not logged in is asked to, and who is nobody of ours is refused: the same who may look at the actors."""
 
     @wraps(view)
-    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if not may_watch(request.user):
             raise PermissionDenied
         return view(request, *args, **kwargs)
