@@ -29,7 +29,7 @@ def test_keys_are_written_into_addresses_as_the_server_reads_them(page):
 
 @pytest.mark.usefixtures("shop")
 def test_an_actor_is_made_called_sent_to_and_read_over_http(page):
-    """What the server says no to is an error with its code; a message sent twice under one key is there once."""
+    """A refusal is an error with its code; a message that is sent twice under one key is there once."""
     told = page.evaluate(
         """async (client) => {
             const { RivetActor } = await import(client);

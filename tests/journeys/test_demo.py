@@ -131,7 +131,10 @@ def _left_over(folder: Path) -> list[str]:
 
 
 def _lines_of(order: str, told: str) -> list[str]:
-    """What was told of that order: steps and what became of them."""
+    """What was told of that order: steps and what became of them.
+
+    That a step is running is told, or not, by chance: the demo may look while it does.
+    """
     story = told.partition(f"\n{order}: ")[2].partition("\n\n")[0].splitlines()[1:]
     words = [line.split() for line in story]
-    return [" ".join(each[1:4] if each[2] == "rolled" else each[1:3]) for each in words]
+    return [" ".join(each[1:4] if each[2] == "rolled" else each[1:3]) for each in words if each[2] != "running"]

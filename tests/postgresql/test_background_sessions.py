@@ -71,7 +71,7 @@ def test_a_sweeper_whose_session_is_ended_goes_on(order: Any, server: Server) ->
     ended: list[int] = []
     found: list[uuid.UUID] = []
 
-    def hint(actor_id: uuid.UUID, type_name: str) -> None:
+    def hint(actor_id: uuid.UUID, type_name: str, epoch: int) -> None:
         # In the sweeper's thread, and so on its connection
         if len(ended) < 3:
             server.end_session()
