@@ -19,15 +19,18 @@ from django_rivet.actors.exceptions import (
     ActorBusyError,
     ActorExistsError,
     ActorNotFoundError,
+    CompensationOwedError,
     IdempotencyConflictError,
     InvalidInputError,
     InvalidKeyError,
     MessageTooLargeError,
     QueueFullError,
+    RollbackNotFailedError,
     UnknownActionError,
     UnknownActorTypeError,
     UnknownQueueError,
     WorkflowFinishedError,
+    WorkflowInFlightError,
 )
 from django_rivet.api.values import jsonable
 from django_rivet.engine.exceptions import RivetError, UserError
@@ -57,6 +60,12 @@ class NothingToRecoverError(rest.APIException):
     status_code = 409
     default_detail = "The workflow has not failed: there is nothing to recover."
     default_code = "nothing_to_recover"
+
+
+class NothingToResumeError(rest.APIException):
+    status_code = 409
+    default_detail = "The workflow is not paused: there is nothing to resume."
+    default_code = "nothing_to_resume"
 
 
 @contextmanager
@@ -113,8 +122,11 @@ _STATUS: dict[type[Exception], int] = {
     UnknownQueueError: 404,
     ActorBusyError: 409,
     ActorExistsError: 409,
+    CompensationOwedError: 409,
     IdempotencyConflictError: 409,
+    RollbackNotFailedError: 409,
     WorkflowFinishedError: 409,
+    WorkflowInFlightError: 409,
     MessageTooLargeError: 413,
     QueueFullError: 429,
 }

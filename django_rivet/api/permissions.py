@@ -51,6 +51,18 @@ class MayCancel(OperatorPermission):
     codename = "cancel_actor"
 
 
+class MayPause(OperatorPermission):
+    codename = "pause_actor"
+
+
+class MayCompensate(OperatorPermission):
+    codename = "compensate_actor"
+
+
+class MayDestroy(OperatorPermission):
+    codename = "destroy_actor"
+
+
 def may_see_errors(user: Any) -> bool:
     """Errors are written for who runs the place, not for who uses it."""
     return _is_staff(user) and has_model_permission(user, "view_actor")

@@ -13,6 +13,7 @@ from rest_framework.reverse import reverse
 from django_rivet.actors.key import key_parts, key_to_url
 from django_rivet.api.values import jsonable, stored_value
 from django_rivet.models import Actor, WorkflowRun
+from django_rivet.runtime.operating import MAX_NOTE
 from django_rivet.store.run_errors import load_run_error
 
 KEY_SCHEMA = {
@@ -71,12 +72,28 @@ class SendMessageSerializer(StrictSerializer):
     body = serializers.JSONField(allow_null=True)
 
 
-class RecoverSerializer(StrictSerializer):
+class EmptySerializer(StrictSerializer):
     pass
 
 
 class CancelSerializer(StrictSerializer):
     rollback = serializers.BooleanField(default=False, help_text="Compensate the completed steps first.")
+
+
+class RetryRollbackSerializer(StrictSerializer):
+    path = serializers.CharField(trim_whitespace=False, help_text="Of the step, as the history has it.")
+
+
+class SkipRollbackSerializer(RetryRollbackSerializer):
+    reason = serializers.CharField(max_length=MAX_NOTE, help_text="Why it is not undone.")
+
+
+class ConfirmRollbackSerializer(RetryRollbackSerializer):
+    note = serializers.CharField(max_length=MAX_NOTE, help_text="How it was undone.")
+
+
+class DestroyQuerySerializer(RivetSerializer):
+    force = serializers.BooleanField(default=False, help_text="Also where a rollback would have something to undo.")
 
 
 class HistoryQuerySerializer(RivetSerializer):
@@ -225,10 +242,20 @@ class RollbackSerializer(RivetSerializer):
     status = serializers.CharField()
     attempts = serializers.IntegerField()
     error = serializers.SerializerMethodField()
+    note = serializers.SerializerMethodField(help_text="Why it was skipped, or how it was undone by hand.")
+    decided_by = serializers.SerializerMethodField(help_text="Who decided that.")
 
     @extend_schema_field(FailureSerializer(allow_null=True))
     def get_error(self, record: Any) -> Any:
         return _failure(record.error, self.context)
+
+    @extend_schema_field(serializers.CharField(allow_null=True))
+    def get_note(self, record: Any) -> Any:
+        return record.note if self.context["shows_errors"] else None
+
+    @extend_schema_field(serializers.CharField(allow_null=True))
+    def get_decided_by(self, record: Any) -> Any:
+        return record.decided_by if self.context["shows_errors"] else None
 
 
 class HistoryEntrySerializer(RivetSerializer):

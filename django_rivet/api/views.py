@@ -1,4 +1,4 @@
-"""The routes of ``urls.py``, in its order."""
+"""The routes of ``urls.py``, in its order; those of operators are in ``operating.py``."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from django_rivet.actors.definition import ActionDefinition
-from django_rivet.actors.exceptions import ActorExistsError, WorkflowFinishedError
+from django_rivet.actors.exceptions import ActorExistsError
 from django_rivet.actors.key import normalize_key
 from django_rivet.api import serializers as shapes
 from django_rivet.api.base import ActorKeyView, RivetView
 from django_rivet.api.creation import CreatesActors
 from django_rivet.api.description import describe_type
-from django_rivet.api.errors import NothingToRecoverError, user_code
+from django_rivet.api.errors import user_code
 from django_rivet.api.filters import ActorFilter
 from django_rivet.api.openapi import CONFLICTS, ERRORS, IDEMPOTENCY_KEY, KEY, REFUSALS
 from django_rivet.api.pagination import ActorPagination, HistoryPagination
-from django_rivet.api.permissions import MayCancel, MayRecover, MayView, visible_types
+from django_rivet.api.permissions import MayDestroy, MayView, visible_types
 from django_rivet.api.queries import actors_of, described, live_entries, queue_contents
 from django_rivet.api.values import result_value
-from django_rivet.models import Actor, WorkflowRun
+from django_rivet.models import Actor
+from django_rivet.runtime.destroying import destroy_actor
 from django_rivet.runtime.handles import Handle
-from django_rivet.store.database import alias
 from django_rivet.store.transactions import engine_transaction
 
 MAX_TREE_ENTRIES = 10_000
@@ -90,6 +90,8 @@ class ActorView(CreatesActors, ActorKeyView):
     """One actor."""
 
     def get_extra_permissions(self) -> list[type[BasePermission]]:
+        if self.request.method == "DELETE":
+            return [MayDestroy]
         return [MayView] if self.request.method in SAFE_METHODS else []
 
     @extend_schema(operation_id="actors_retrieve", responses={200: shapes.ActorSerializer, **ERRORS})
@@ -108,6 +110,17 @@ class ActorView(CreatesActors, ActorKeyView):
         _ = self.definition
         body = self.read_body(shapes.GetOrCreateActorSerializer)
         return self.answer_made(*self.get_or_create(self.key, body["input"]))
+
+    @extend_schema(
+        operation_id="actors_destroy", parameters=[shapes.DestroyQuerySerializer], responses={204: None, **CONFLICTS}
+    )
+    def delete(self, request: Request, type: str, key: str) -> Response:
+        """Delete the actor and all that belongs to it; 409 where a rollback would have something to undo."""
+        force = self.checked(shapes.DestroyQuerySerializer(data=request.query_params))["force"]
+        self.read_body(shapes.EmptySerializer)
+        actor, _ = self.find()
+        destroy_actor(self.definition.actor_class, actor.pk, actor.key, force=force, around_hook=user_code)
+        return Response(status=204)
 
 
 @extend_schema(parameters=[KEY])
@@ -199,46 +212,6 @@ class ActorHistoryView(ActorKeyView):
         return self.get_paginated_response(shapes.HistoryEntrySerializer(page, many=True, context=context).data)
 
 
-@extend_schema(parameters=[KEY])
-class RecoverView(ActorKeyView):
-    """Fresh attempts for a failed workflow."""
-
-    extra_permissions = [MayRecover]
-
-    @extend_schema(
-        operation_id="actors_recover",
-        request=shapes.RecoverSerializer,
-        responses={200: shapes.OperatedSerializer, **CONFLICTS},
-    )
-    def post(self, request: Request, type: str, key: str) -> Response:
-        """Try again what failed the workflow or its rollback; 409 where nothing has failed."""
-        self.read_body(shapes.RecoverSerializer)
-        _, handle = self.find()
-        if not handle.recover():
-            raise NothingToRecoverError
-        return _status(handle)
-
-
-@extend_schema(parameters=[KEY])
-class CancelView(ActorKeyView):
-    """The end of a workflow."""
-
-    extra_permissions = [MayCancel]
-
-    @extend_schema(
-        operation_id="actors_cancel",
-        request=shapes.CancelSerializer,
-        responses={200: shapes.OperatedSerializer, **CONFLICTS},
-    )
-    def post(self, request: Request, type: str, key: str) -> Response:
-        """End the workflow; one that is running stops at its next entry. 409 where it has ended already."""
-        body = self.read_body(shapes.CancelSerializer)
-        _, handle = self.find()
-        if not handle.cancel(rollback=body["rollback"]):
-            raise WorkflowFinishedError(f"The workflow of the {type} {handle.key!r} has ended already.")
-        return _status(handle)
-
-
 # Below: how it is done ---------------------------------------------------------------------------
 
 
@@ -248,8 +221,3 @@ def _output(handle: Handle, action: ActionDefinition, args: list[Any], kwargs: d
     # Turned into JSON before the commit: a client that is told of an error may try again.
     with engine_transaction(observed=False):
         return result_value(action.signature.result, handle.call(action.name, *args, **kwargs))
-
-
-def _status(handle: Handle) -> Response:
-    run = WorkflowRun.objects.using(alias()).only("status").get(actor__id=handle.id)
-    return Response({"status": run.status})

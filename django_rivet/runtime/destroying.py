@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import uuid
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 from django.db import OperationalError
@@ -31,8 +31,11 @@ def destroy_actor(
     *,
     force: bool = False,
     record: Callable[[], None] = lambda: None,
+    around_hook: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> None:
     """What ``handle.destroy`` does, and ``record`` in the same transaction. No class, no hook: its code is gone.
+
+    ``around_hook``: what to run the hook in, for who must tell its errors from the others.
 
     Raises ``ActorNotFoundError``, ``CompensationOwedError``, ``ActorBusyError`` where the turn was not free in time,
     and what the hook raises; nothing happened then.
@@ -42,7 +45,7 @@ def destroy_actor(
             if isinstance(each, WritingTurn):
                 stack.enter_context(each.undone_on_error())
         try:
-            _destroy(actor_class, actor_id, key, force, record)
+            _destroy(actor_class, actor_id, key, force, record, around_hook)
         except OperationalError as error:
             if not is_conflict(error):
                 raise
@@ -53,7 +56,12 @@ def destroy_actor(
 
 
 def _destroy(
-    actor_class: type[Actor[Any]] | None, actor_id: uuid.UUID, key: str, force: bool, record: Callable[[], None]
+    actor_class: type[Actor[Any]] | None,
+    actor_id: uuid.UUID,
+    key: str,
+    force: bool,
+    record: Callable[[], None],
+    around_hook: Callable[[], AbstractContextManager[None]],
 ) -> None:
     own = turn_of(str(actor_id))
     with engine_transaction(observed=False):
@@ -62,7 +70,8 @@ def _destroy(
             actors.refuse_owed(actor_id)
         turns.lock(actor_id, get_settings().TURN_TIMEOUT)
         if actor_class is not None:
-            _tell_hook(actor_class(str(actor_id), key), own if isinstance(own, WritingTurn) else None)
+            with around_hook():
+                _tell_hook(actor_class(str(actor_id), key), own if isinstance(own, WritingTurn) else None)
         record()
         actors.delete(actor_id, force=force)
         publish(actor_id)

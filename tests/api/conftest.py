@@ -12,7 +12,14 @@ from rest_framework.test import APIClient
 from django_rivet import Actor, CriticalError, Event, Queue, action, workflow
 from django_rivet.testing import isolated_actors
 
-OPERATOR = ("view_actor", "recover_actor", "cancel_actor")
+OPERATOR = (
+    "view_actor",
+    "recover_actor",
+    "cancel_actor",
+    "pause_actor",
+    "compensate_actor",
+    "destroy_actor",
+)
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ def test_an_entry_tells_what_happened(operator: APIClient, failed: Any) -> None:
         "attempts": 1,
         "output": "charge-bad",
         "error": None,
-        "rollback": {"status": "completed", "attempts": 1, "error": None},
+        "rollback": {"status": "completed", "attempts": 1, "error": None, "note": None, "decided_by": None},
     }
     assert (confirm["status"], confirm["rollback"]) == ("failed", None)
     assert confirm["error"] == {"name": "CriticalError", "message": "the card 4711 was declined"}
@@ -113,7 +113,8 @@ def test_a_tree_that_is_too_large_is_refused(operator: APIClient, failed: Any, m
 
 
 def test_errors_are_for_staff(member: User, client_of: Callable[[Any], APIClient]) -> None:
-    """Somebody whom an actor lets in sees that a step and its rollback failed, and not the words of it."""
+    """Somebody whom an actor lets in sees that a step and its rollback failed, and not the words of it, nor
+    those of who decided about it."""
     # given
     with isolated_actors():
 
@@ -143,12 +144,21 @@ def test_errors_are_for_staff(member: User, client_of: Callable[[Any], APIClient
         client = client_of(member)
         flat = client.get("/api/actors/tests.LeakyActor/main/history/")
         tree = client.get("/api/actors/tests.LeakyActor/main/history/?tree=1")
+        handle.skip_rollback("take", "password=hunter2", by="anna")
+        decided = client.get("/api/actors/tests.LeakyActor/main/history/")
 
     # then
     assert [entry["status"] for entry in flat.json()["results"]] == ["completed", "completed", "failed"]
     assert [entry["error"] for entry in flat.json()["results"]] == [None, None, None]
-    assert flat.json()["results"][1]["rollback"] == {"status": "failed", "attempts": 1, "error": None}
-    assert b"hunter2" not in flat.content + tree.content
+    assert flat.json()["results"][1]["rollback"] == {
+        "status": "failed",
+        "attempts": 1,
+        "error": None,
+        "note": None,
+        "decided_by": None,
+    }
+    assert b"hunter2" not in flat.content + tree.content + decided.content
+    assert b"anna" not in decided.content
 
 
 @pytest.mark.parametrize(

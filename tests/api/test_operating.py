@@ -77,7 +77,15 @@ def test_what_has_ended_is_not_cancelled(operator: APIClient, checkout: Any) -> 
     assert handle.status == "completed"
 
 
-@pytest.mark.parametrize(("operation", "body"), [("recover", {"rollback": True}), ("cancel", {"force": True})])
+@pytest.mark.parametrize(
+    ("operation", "body"),
+    [
+        ("recover", {"rollback": True}),
+        ("cancel", {"force": True}),
+        ("pause", {"until": "tomorrow"}),
+        ("resume", {"now": True}),
+    ],
+)
 def test_an_unknown_option_is_refused(operator: APIClient, checkout: Any, operation: str, body: Any) -> None:
     """Nobody is left to believe in an option that does nothing."""
     handle = checkout.create("main")
@@ -89,7 +97,7 @@ def test_an_unknown_option_is_refused(operator: APIClient, checkout: Any, operat
     assert handle.status == "pending"
 
 
-@pytest.mark.parametrize("operation", ["recover", "cancel"])
+@pytest.mark.parametrize("operation", ["recover", "cancel", "pause", "resume"])
 def test_no_actor_no_operation(operator: APIClient, checkout: Any, operation: str) -> None:
     """404."""
     response = operator.post(f"{CHECKOUT}{operation}/")

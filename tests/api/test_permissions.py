@@ -32,6 +32,12 @@ ROUTES = [
     ("post", "{key}/queues/orders/"),
     ("post", "{key}/recover/"),
     ("post", "{key}/cancel/"),
+    ("post", "{key}/pause/"),
+    ("post", "{key}/resume/"),
+    ("post", "{key}/rollback/retry/"),
+    ("post", "{key}/rollback/skip/"),
+    ("post", "{key}/rollback/confirm/"),
+    ("delete", "{key}/"),
 ]
 READING = ROUTES[:4]
 WRITING = ROUTES[4:8]
@@ -142,31 +148,49 @@ def test_staff_need_none_to_call_and_send(
     assert ask(client_of(staff()), method, path).status_code in (200, 202, 400)
 
 
-@pytest.mark.parametrize("operation", ["recover", "cancel"])
+OPERATING = {
+    "recover/": ("recover", 409),
+    "cancel/": ("cancel", 200),
+    "pause/": ("pause", 200),
+    "resume/": ("pause", 409),
+    "rollback/retry/": ("compensate", 400),
+    "rollback/skip/": ("compensate", 400),
+    "rollback/confirm/": ("compensate", 400),
+    "": ("destroy", 204),
+}
+PERMISSIONS = sorted({f"{name}_actor" for name, _ in OPERATING.values()})
+
+
+def operate(client: APIClient, operation: str) -> Any:
+    return ask(client, "post" if operation else "delete", f"{{key}}/{operation}")
+
+
+@pytest.mark.parametrize("operation", OPERATING)
 def test_each_operation_has_a_permission_of_its_own(
     staff: Callable[..., User], client_of: Callable[[Any], APIClient], door: Any, operation: str
 ) -> None:
-    """Who may do the other one may not do this one; looking is not needed for it."""
+    """Who may do all the others may not do this one; looking is not needed for it."""
     door.create("main")
-    other = {"recover": "cancel", "cancel": "recover"}[operation]
+    name, status = OPERATING[operation]
+    own = f"{name}_actor"
 
-    refused = ask(client_of(staff("view_actor", f"{other}_actor")), "post", f"{{key}}/{operation}/")
-    done = ask(client_of(staff(f"{operation}_actor")), "post", f"{{key}}/{operation}/")
+    refused = operate(client_of(staff("view_actor", *(each for each in PERMISSIONS if each != own))), operation)
+    done = operate(client_of(staff(own)), operation)
 
     assert (refused.status_code, refused.json()) == (403, FORBIDDEN)
-    assert done.status_code == {"recover": 409, "cancel": 200}[operation]
+    assert done.status_code == status
 
 
-@pytest.mark.parametrize("operation", ["recover", "cancel"])
+@pytest.mark.parametrize("operation", OPERATING)
 def test_operating_is_for_staff(
     member: User, client_of: Callable[[Any], APIClient], staff: Callable[..., User], operation: str
 ) -> None:
     """Whom the actor lets in may use it, not operate it; even with the permission."""
     with isolated_actors():
         declared(AllowAny).create("main")
-        member.user_permissions.set(staff("recover_actor", "cancel_actor").user_permissions.all())
+        member.user_permissions.set(staff(*PERMISSIONS).user_permissions.all())
 
-        response = ask(client_of(member), "post", f"{{key}}/{operation}/")
+        response = operate(client_of(member), operation)
 
     assert response.status_code == 403
 
