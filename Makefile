@@ -31,8 +31,17 @@ $(STAMP): .venv/bin/python pyproject.toml requirements/dev.txt
 	$(PY) -m pip install --disable-pip-version-check --quiet --no-deps --editable .
 	@touch $@
 
+# The browser tests take the machine's Chromium, or the one in RIVET_TEST_CHROMIUM.
+.PHONY: browser
+browser: ## where root has none, install Debian's Chromium for the browser tests
+	@for name in $(RIVET_TEST_CHROMIUM) chromium chromium-browser google-chrome; do \
+	  command -v $$name > /dev/null && exit 0; done; \
+	if [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then \
+	  echo "The browser tests need Chromium: install it, or set RIVET_TEST_CHROMIUM to its path." >&2; exit 1; fi; \
+	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium
+
 .PHONY: test
-test: $(STAMP) ## the whole suite on SQLite and on PostgreSQL, with real servers
+test: $(STAMP) browser ## the whole suite on SQLite and on PostgreSQL, with real servers
 	$(PY) -m tests.services --legs -- -n 2 $(ARGS)
 
 .PHONY: test-quick
