@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
+from django.db import connection, connections
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.chromium import ARGUMENTS, find_chromium
@@ -53,6 +53,8 @@ def browser(monkeypatch: pytest.MonkeyPatch) -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=find_chromium(), headless=True, args=ARGUMENTS)
         yield browser
         browser.close()
+        # Beside a running loop Django keeps connections of its own, which nobody closes when the loop is gone.
+        connections.close_all()
 
 
 @pytest.fixture
