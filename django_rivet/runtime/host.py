@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import random
 import time
@@ -10,52 +9,38 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
-
-from django.db import Error, IntegrityError
 
 from django_rivet.actors.actor import Actor
 from django_rivet.actors.definition import ActorDefinition
 from django_rivet.actors.references import reference_of, resolve
-from django_rivet.actors.turn import turn_open
 from django_rivet.conf import get_settings
 from django_rivet.engine import compensation as undo
 from django_rivet.engine.current import CurrentStep
 from django_rivet.engine.decision import FailedAttempt
 from django_rivet.engine.durations import seconds
-from django_rivet.engine.entries import Compensation, Entry, ReceivedMessage
+from django_rivet.engine.entries import Compensation, ReceivedMessage
 from django_rivet.engine.exceptions import RollbackHandlerError, StepInterruptedError, StepTimeoutError
 from django_rivet.engine.history import Changes, History
 from django_rivet.engine.ports import StepCall
 from django_rivet.engine.rollback import Rollback
-from django_rivet.engine.suspend import Broken, CancelRequested, HandedOver, LeaseLost, RunTimedOut, Unwind
-from django_rivet.runtime.beside import LeftBehindError, beside, current_attempt
+from django_rivet.engine.suspend import CancelRequested, HandedOver, RunTimedOut, Unwind
+from django_rivet.runtime.beside import current_attempt
 from django_rivet.runtime.bodies import (
     Body,
     BodyError,
-    errors_of_the_body,
     errors_of_the_database,
 )
+from django_rivet.runtime.performer import Performer, with_reruns
 from django_rivet.runtime.recorder import Recorder
 from django_rivet.runtime.run_limits import RunLimit, cut_off
-from django_rivet.runtime.turn import ReadingTurn, WritingTurn
 from django_rivet.store import mailbox
-from django_rivet.store.conflicts import is_conflict
 from django_rivet.store.runs import Claim
-from django_rivet.store.transactions import no_transaction_left_open
-from django_rivet.store.turns import refuse_broken
 
 logger = logging.getLogger(__name__)
 
 INLINE_WAIT_SECONDS = 0.1
 """A shorter wait costs less in memory than in the database."""
-
-MAX_RERUNS = 5
-"""How often a body is run again, uncharged, after a deadlock or a lock that was not to be had."""
-
-Record = Callable[[Any], Changes]
-"""What a body's value adds to the history."""
 
 
 class DriveHost:
@@ -76,6 +61,7 @@ class DriveHost:
         self.workflow_id = actor.id
         self.history = history
         self.recorder = Recorder(actor, claim, history)
+        self._performer = Performer(actor, self.recorder)
         self.max_takeovers = settings.MAX_TAKEOVERS
         self.max_output_bytes = settings.MAX_OUTPUT_BYTES
         self.step_defaults: Mapping[str, Any] = settings.STEP_DEFAULTS
@@ -150,8 +136,7 @@ class DriveHost:
     # Steps -----------------------------------------------------------------------------------
 
     def write(self) -> None:
-        if self.history.unwritten():
-            self.recorder.commit()
+        self.recorder.write_notes()
 
     def run_step(self, call: StepCall) -> BaseException | None:
         self._refuse_anything_new()
@@ -163,15 +148,15 @@ class DriveHost:
         limit, is_of_run = self.run_limit.of_body(seconds(options.timeout, "timeout"), self.now())
         body = Body(call.function, call.args, call.kwargs, step, limit)
         try:
-            self._run(body, call.succeeded, atomic=options.atomic, keeps=options.ephemeral)
+            self._performer.perform(body, call.succeeded, atomic=options.atomic, keeps=options.ephemeral)
         except BodyError as failure:
             if self._body_noticed_eviction:
                 raise HandedOver from failure.error
             if is_of_run and self._run_is_over and isinstance(failure.error, StepTimeoutError):
-                self.history.note(_rerun(cut_off(call, limit), failure.reruns))
+                self.history.note(with_reruns(cut_off(call, limit), failure.reruns))
                 raise self._timed_out(cut_off=entry.path) from failure.error
             failed = call.failed(failure.error)
-            self._record_failure(replace(failed, entry=_rerun(failed.entry, failure.reruns)))
+            self._record_failure(replace(failed, entry=with_reruns(failed.entry, failure.reruns)))
             return failure.error
         return None
 
@@ -182,7 +167,7 @@ class DriveHost:
     def run_handler(self, compensation: Compensation, cause: Exception) -> None:
         try:
             body = self._handler(compensation, cause)
-            self._run(
+            self._performer.perform(
                 body,
                 lambda value: Changes(compensations=(undo.undone(compensation, self.now()),)),
                 atomic=compensation.atomic,
@@ -250,102 +235,5 @@ class DriveHost:
         step = CurrentStep(compensation.name, compensation.attempts, key, self.is_evicted_in_body)
         return Body(function, (rollback, output), {}, step, compensation.timeout)
 
-    def _run(self, body: Body, record: Record, *, atomic: bool, keeps: bool = False, is_handler: bool = False) -> None:
-        """``keeps``: the record need not be committed where the body changed nothing in the database."""
-        if not atomic:
-            self.write()
-            self._run_outside(body, record, keeps=keeps, is_handler=is_handler)
-            return
-        for rerun in range(MAX_RERUNS + 1):
-            try:
-                # Whoever has met a conflict takes the turn first, and cannot lose it again.
-                atomically = partial(self._run_atomic, body, record, keeps=keeps, is_handler=is_handler, rerun=rerun)
-                beside(atomically, body.limit)
-                return
-            except LeftBehindError as late:
-                raise BodyError(StepTimeoutError(str(late)), rerun) from None
-            except BodyError as failure:
-                failure.reruns = rerun
-                if rerun == MAX_RERUNS or not is_conflict(failure.error):
-                    raise
-                logger.info("the transaction of actor %s met a conflict and is run again", self.workflow_id)
-            except IntegrityError as error:
-                # Constraints that are checked at the commit are the body's business like all others.
-                raise BodyError(error, rerun) from None
-            except Error as error:
-                if rerun == MAX_RERUNS or not is_conflict(error):
-                    raise Broken from error
-            time.sleep(random.random() * 0.02 * 2**rerun)  # noqa: S311 - whoever we met should not meet us again
-
-    def _run_atomic(self, body: Body, record: Record, *, keeps: bool, is_handler: bool, rerun: int) -> None:
-        turn = WritingTurn(self.actor)
-        # A body that is alive is stopped by its own limit before; one without a limit may think as long as it likes.
-        idle_limit = body.limit + self.recorder.lease.seconds if body.limit > 0 else 0.0
-        with self.recorder.transaction(idle_limit) as begun:
-            with errors_of_the_body(is_handler=is_handler), turn_open(turn):
-                if rerun or inspect.iscoroutinefunction(body.function):
-                    # A coroutine cannot ask the database for the state when it first looks at it.
-                    turn.get_state()
-                changes = _with_reruns(record(body.run()), rerun)
-                begun.body_has_ended(self.recorder.lease.seconds)
-                refuse_broken()
-                self._save(turn)
-            if keeps and begun.changed_nothing:
-                begun.wrote_nothing = True
-                self._note(changes)
-                return
-            is_gone = turn.actor_is_gone()
-            if not is_gone:
-                self.recorder.write(changes)
-        if is_gone:
-            # The body has destroyed its own actor: that is committed, and there is nothing to record it in.
-            raise LeaseLost
-        self.recorder.confirm(changes)
-
-    def _save(self, turn: WritingTurn) -> None:
-        """What does not fit, or is too large, is the body's error; that the database failed is not."""
-        try:
-            turn.save()
-        except Error as error:
-            if is_conflict(error):
-                raise
-            raise Broken from error
-
-    def _run_outside(self, body: Body, record: Record, *, keeps: bool, is_handler: bool) -> None:
-        reading = ReadingTurn(self.actor, where=f"step {body.step.name!r} (not atomic)", may_broadcast=True)
-
-        def run() -> Changes:
-            with errors_of_the_body(is_handler=is_handler):
-                if inspect.iscoroutinefunction(body.function):
-                    reading.get_state()
-                with turn_open(reading), no_transaction_left_open():
-                    value = body.run()
-                reading.complain_if_changed()
-                return record(value)
-
-        try:
-            changes = beside(run, body.limit)
-        except LeftBehindError as late:
-            raise BodyError(StepTimeoutError(str(late))) from None
-        if keeps and not reading.events:
-            self._note(changes)
-            return
-        self.recorder.commit(changes, broadcasts=reading.events)
-
-    def _note(self, changes: Changes) -> None:
-        for entry in changes.entries:
-            self.history.note(entry)
-        for compensation in changes.compensations:
-            self.history.note_compensation(compensation)
-
     def _key(self, path: str, run: int, purpose: str = "step") -> str:
         return str(uuid.uuid5(self._actor_id, f"{purpose}:{run}:{path}"))
-
-
-def _with_reruns(changes: Changes, reruns: int) -> Changes:
-    return replace(changes, entries=tuple(_rerun(entry, reruns) for entry in changes.entries))
-
-
-def _rerun(entry: Entry, times: int) -> Entry:
-    """Runs that met a conflict are on record, and not charged."""
-    return replace(entry, attempts=entry.attempts + times, interruptions=entry.interruptions + times)

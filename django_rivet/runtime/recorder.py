@@ -110,6 +110,11 @@ class Recorder:
                     logger.warning("recording for %r failed and is tried again: %s", self.actor, error)
             self.confirm(changes, event=event, progress=progress)
 
+    def write_notes(self) -> None:
+        """Commit all notes now, where there are any."""
+        if self.history.unwritten():
+            self.commit()
+
     def write(self, changes: Changes, *, progress: bool = True, seal: Callable[[], None] | None = None) -> None:
         """Inside ``transaction()``: everything but the turn, which the caller has saved."""
         journal.write_changes(self.lease, self.history.unwritten() + changes)

@@ -15,7 +15,7 @@ from psycopg import IsolationLevel
 
 from django_rivet import Actor, CriticalError, action, workflow
 from django_rivet.models import WorkflowRun
-from django_rivet.runtime.host import MAX_RERUNS
+from django_rivet.runtime.performer import MAX_RERUNS
 from django_rivet.testing import advance, drive, isolated_actors
 from tests.postgresql.server import Server
 from tests.runtime.faults import FENCE
