@@ -165,7 +165,7 @@ class LockingActor(Actor):
             time.sleep(2)
 
 
-from tests.journeys import (
-    field_actors,  # noqa: F401 - makes its actors known to workers
-    operated_actors,  # noqa: F401 - makes its actors known to workers
+from tests.journeys import (  # noqa: E402 - makes their actors known to workers
+    field_actors,  # noqa: F401
+    operated_actors,  # noqa: F401
 )
