@@ -26,6 +26,7 @@ def pause(actor_id: uuid.UUID) -> Verdict:
         return Verdict(False)
     if run.status == Status.PAUSED:
         return Verdict(True)
+    before = Status.SLEEPING if run.status == Status.RUNNING else run.status
     if is_driven(run, now):
         update(run, pausing=True)
     elif run.holder is not None:
@@ -33,7 +34,7 @@ def pause(actor_id: uuid.UUID) -> Verdict:
         update(
             run,
             status=Status.PAUSED,
-            paused_from=Status.SLEEPING if run.status == Status.RUNNING else run.status,
+            paused_from=before,
             pausing=False,
             holder=None,
             lease_until=None,
@@ -43,7 +44,7 @@ def pause(actor_id: uuid.UUID) -> Verdict:
             epoch=F("epoch") + 1,
         )
     else:
-        update(run, status=Status.PAUSED, paused_from=run.status)
+        update(run, status=Status.PAUSED, paused_from=before, pausing=False)
     return Verdict(True)
 
 
