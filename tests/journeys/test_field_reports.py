@@ -247,16 +247,16 @@ from celery.signals import worker_init
 
 @worker_init.connect(weak=False)
 def arm(**kwargs):
-    from django_rivet.runtime import sweeping
+    from django_rivet.store import runs
 
-    find = sweeping.due_actors
+    find = runs.due_actors
 
     def find_and_die(limit):
         if find(limit):
             os.kill(os.getpid(), signal.SIGKILL)
         return []
 
-    sweeping.due_actors = find_and_die
+    runs.due_actors = find_and_die
 """
 
 

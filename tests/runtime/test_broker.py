@@ -17,6 +17,7 @@ from celery import Celery
 from django_rivet.runtime import bell, shutdown
 from django_rivet.runtime.celery_tasks import drive as drive_task
 from django_rivet.runtime.sweeping import Sweeper
+from django_rivet.store.runs import Hint
 from django_rivet.testing import advance, drive
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -82,7 +83,7 @@ def test_sleeps_backoffs_and_delayed_messages_leave_nothing_in_the_broker(
     actor.send("orders", {"id": "1"}, delay=3 * day)
     assert bell.drain(30)
     rung = len(messages(redis_url))
-    sweeper = Sweeper(lambda *due: bell.send(app, *due), pause=1)
+    sweeper = Sweeper(lambda actor_id, name, epoch: bell.send(app, actor_id, name, Hint(epoch)), pause=1)
 
     assert rung <= 1
     drive_task(actor.id)

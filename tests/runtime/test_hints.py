@@ -54,7 +54,9 @@ def test_a_queue_that_nobody_works_off_stops_growing(shop: SimpleNamespace, monk
     now = [100.0]
     monkeypatch.setattr("django_rivet.runtime.sweeping.time.monotonic", lambda: now[0])
     queue: list[uuid.UUID] = []
-    sweeper = Sweeper(lambda actor_id, type_name: queue.append(actor_id), pause=1, waiting=lambda name: len(queue))
+    sweeper = Sweeper(
+        lambda actor_id, type_name, epoch: queue.append(actor_id), pause=1, waiting=lambda name: len(queue)
+    )
     actors = [shop.Checkout.create(f"actor-{n}") for n in range(3)]
 
     for _ in range(6 * 60):
@@ -71,7 +73,9 @@ def test_hints_that_a_queue_has_lost_are_made_up_for_within_seconds(
     now = [100.0]
     monkeypatch.setattr("django_rivet.runtime.sweeping.time.monotonic", lambda: now[0])
     queue: list[uuid.UUID] = []
-    sweeper = Sweeper(lambda actor_id, type_name: queue.append(actor_id), pause=1, waiting=lambda name: len(queue))
+    sweeper = Sweeper(
+        lambda actor_id, type_name, epoch: queue.append(actor_id), pause=1, waiting=lambda name: len(queue)
+    )
     for number in range(3):
         shop.Checkout.create(f"actor-{number}")
     for _ in range(20):
@@ -96,9 +100,9 @@ def test_hints_that_nobody_has_heard_are_remembered_beyond_one_look(
     for number in range(2):
         shop.Checkout.create(f"actor-{number}")
     looks = due_actors(2) * 3
-    monkeypatch.setattr(sweeping, "due_actors", lambda limit: [looks.pop()])
+    monkeypatch.setattr(sweeping.runs, "due_actors", lambda limit: [looks.pop()])
     hinted: list[uuid.UUID] = []
-    sweeper = Sweeper(lambda actor_id, type_name: hinted.append(actor_id), pause=1)
+    sweeper = Sweeper(lambda actor_id, type_name, epoch: hinted.append(actor_id), pause=1)
 
     for _ in range(6):
         sweeper.sweep()
@@ -113,7 +117,7 @@ def test_a_sweep_ends_at_the_first_hint_that_the_broker_refuses(shop: SimpleName
     answers = [True, False, True, True]
     asked: list[uuid.UUID] = []
 
-    def hint(actor_id: uuid.UUID, type_name: str) -> bool:
+    def hint(actor_id: uuid.UUID, type_name: str, epoch: int) -> bool:
         asked.append(actor_id)
         return answers.pop(0)
 

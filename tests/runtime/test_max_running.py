@@ -136,7 +136,7 @@ def test_whoever_gives_its_slot_away_goes_behind_those_that_wait() -> None:
 def test_a_release_rings_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only as many as there are slots, and nobody where nobody waits."""
     rung: list[str] = []
-    monkeypatch.setattr(ringing, "ring", lambda actor_id, type_name: rung.append(str(actor_id)))
+    monkeypatch.setattr(ringing, "ring", lambda actor_id, *_: rung.append(str(actor_id)))
     cls = capped(1)
     actors = [cls.create(str(n)) for n in range(4)]
 
@@ -149,7 +149,7 @@ def test_a_release_rings_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_sweeper_hints_only_at_those_whose_turn_it_is() -> None:
     """However many wait, they cost nothing until there is a slot; then the next one is told at the next sweep."""
     heard: list[Any] = []
-    sweeper = Sweeper(lambda actor_id, type_name: heard.append(actor_id), 1.0)
+    sweeper = Sweeper(lambda actor_id, *_: heard.append(actor_id), 1.0)
     cls = capped(2)
     actors = [cls.create(f"{n:02}") for n in range(20)]
 
@@ -174,7 +174,7 @@ def test_other_types_are_hinted_at_beside_it() -> None:
     Free.create("free")
     heard: list[Any] = []
 
-    assert sorted(hints(Sweeper(lambda actor_id, _: heard.append(actor_id), 1.0), heard)) == ["0", "free"]
+    assert sorted(hints(Sweeper(lambda actor_id, *_: heard.append(actor_id), 1.0), heard)) == ["0", "free"]
 
 
 # In tests, and what it costs ---------------------------------------------------------------------
@@ -201,9 +201,9 @@ def test_it_costs_other_types_no_statement() -> None:
         while driven(other):
             pass
 
-    look_and_claim, history, sleep_and_release = ["SELECT", "UPDATE"], ["SELECT"], ["INSERT", "UPDATE"]
+    look, claim, history, sleep_and_release = "SELECT", "UPDATE", "SELECT", ["INSERT", "UPDATE"]
     sent = [text.split()[0] for text in statements.texts]
-    assert sent == [*look_and_claim, *history, *sleep_and_release, *look_and_claim]
+    assert sent == [look, claim, history, *sleep_and_release, look]
     assert not any("advisory" in text for text in statements.texts)
 
 

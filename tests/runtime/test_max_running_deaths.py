@@ -31,7 +31,7 @@ def test_the_slot_of_a_worker_that_died_is_free_when_its_lease_is_over() -> None
     dead, next_one = cls.create("dead"), cls.create("next")
     claimed(dead)
     heard: list[Any] = []
-    sweeper = Sweeper(lambda actor_id, type_name: heard.append(actor_id), 1.0)
+    sweeper = Sweeper(lambda actor_id, *_: heard.append(actor_id), 1.0)
     assert hints(sweeper, heard) == []
 
     advance(LEASE_SECONDS + 1)

@@ -188,7 +188,7 @@ def test_a_limit_that_a_deploy_brings_or_shortens_wakes_who_sleeps_past_it(befor
     drive(young)
     limited(sleeps_a_day, 60)
     hints: list[Any] = []
-    sweeper = Sweeper(lambda actor_id, type_name: hints.append(str(actor_id)), 1.0)
+    sweeper = Sweeper(lambda actor_id, *_: hints.append(str(actor_id)), 1.0)
     wakes = young.wake_at
 
     sweeper.mind_deploys()
