@@ -8,9 +8,10 @@ from typing import Any
 from django.http import Http404
 from rest_framework.exceptions import NotAuthenticated, PermissionDenied
 from rest_framework.generics import GenericAPIView
-from rest_framework.permissions import BasePermission
+from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 from rest_framework.serializers import Serializer
+from rest_framework.settings import api_settings
 
 from django_rivet.actors.definition import ActorDefinition
 from django_rivet.actors.exceptions import ActorNotFoundError, InvalidKeyError, UnknownActorTypeError
@@ -31,6 +32,9 @@ class RivetView(GenericAPIView[Any]):
     Authentication, throttling and versioning are the project's own.
     """
 
+    throttle_scopes: tuple[str, ...] = ()
+    """Scopes of its own, in front of ``rivet_read`` or ``rivet_write``."""
+
     parser_classes = [StrictJSONParser]
     renderer_classes = [StrictJSONRenderer]
     permission_classes: list[Any] = []
@@ -46,6 +50,16 @@ class RivetView(GenericAPIView[Any]):
 
     def get_exception_handler(self) -> Callable[..., Any]:
         return answer_error
+
+    @property
+    def throttle_scope(self) -> str | None:
+        """For ``ScopedRateThrottle``: the first of its scopes that the project has set a rate for.
+
+        None where there is none: else a project that limits views of its own by scope would have to know ours.
+        """
+        general = "rivet_read" if self.request.method in SAFE_METHODS else "rivet_write"
+        rates = api_settings.DEFAULT_THROTTLE_RATES
+        return next((scope for scope in (*self.throttle_scopes, general) if scope in rates), None)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)

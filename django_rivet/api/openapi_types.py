@@ -23,7 +23,7 @@ from django_rivet.api.base import RivetView
 from django_rivet.api.description import describe_type
 from django_rivet.api.openapi_dialect import as_openapi_30
 from django_rivet.api.permissions import visible_types
-from django_rivet.api.serializers import KEY_SCHEMA
+from django_rivet.api.serializers import DEFAULT_WAIT_SECONDS, KEY_SCHEMA, MAX_WAIT_SECONDS
 
 COMPONENTS = "#/components/schemas/"
 
@@ -64,7 +64,8 @@ def _components(definition: ActorDefinition) -> Iterator[tuple[str, dict[str, An
     schemas = {"input": described["input"], "state": described["state"]}
     for name, action in described["actions"].items():
         schemas |= {f"actions.{name}.arguments": action["arguments"], f"actions.{name}.output": action["output"]}
-    schemas |= {f"queues.{name}": queue["body"] for name, queue in described["queues"].items()}
+    for name, queue in described["queues"].items():
+        schemas |= {f"queues.{name}": queue["body"], f"responses.{name}": queue["response"]}
     schemas |= {f"events.{name}": event["payload"] for name, event in described["events"].items()}
     for part, schema in schemas.items():
         name = _word(f"{definition.type_name}.{part}")
@@ -90,7 +91,19 @@ def _operations(definition: ActorDefinition) -> Iterator[_Operation]:
         answer = _object("output", output=ref(f"actions.{name}.output"))
         yield _Operation("actors_call_action", {**names, "action": name}, body, answer)
     for name in definition.queues:
-        yield _Operation("actors_send", {**names, "queue": name}, _object("body", body=ref(f"queues.{name}")))
+        response = {"type": "object", "properties": {"response": ref(f"responses.{name}")}}
+        yield _Operation(
+            "actors_send",
+            {**names, "queue": name},
+            _object("body", body=ref(f"queues.{name}"), **_WAITING),
+            {"allOf": [_ref("RivetAnswer"), response]},
+        )
+
+
+_WAITING = {
+    "wait": {"type": "boolean", "default": False},
+    "timeout": {"type": "number", "minimum": 0, "maximum": MAX_WAIT_SECONDS, "default": DEFAULT_WAIT_SECONDS},
+}
 
 
 def _add(paths: dict[str, Any], known: _Operation) -> None:

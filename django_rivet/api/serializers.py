@@ -16,6 +16,10 @@ from django_rivet.models import Actor, WorkflowRun
 from django_rivet.runtime.operating import MAX_NOTE
 from django_rivet.store.run_errors import load_run_error
 
+DEFAULT_WAIT_SECONDS = 5.0
+MAX_WAIT_SECONDS = 60.0
+"""A request that waits takes one of the server's threads; who wants to wait longer asks again."""
+
 KEY_SCHEMA = {
     "oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}],
     "description": "A string, or its parts as a list of strings.",
@@ -70,6 +74,13 @@ class CallActionSerializer(StrictSerializer):
 
 class SendMessageSerializer(StrictSerializer):
     body = serializers.JSONField(allow_null=True)
+    wait = serializers.BooleanField(default=False, help_text="Answer when the workflow has completed the message.")
+    timeout = serializers.FloatField(
+        default=DEFAULT_WAIT_SECONDS,
+        min_value=0,
+        max_value=MAX_WAIT_SECONDS,
+        help_text="Seconds to wait for that.",
+    )
 
 
 class EmptySerializer(StrictSerializer):
@@ -213,6 +224,13 @@ class OutputSerializer(RivetSerializer):
 class ReceiptSerializer(RivetSerializer):
     id = serializers.IntegerField()
     status = serializers.CharField()
+
+
+class AnswerSerializer(RivetSerializer):
+    """What became of a message; ``response`` is there only where it was completed."""
+
+    status = serializers.CharField(help_text="completed, failed (its workflow ended before that) or timed_out.")
+    response = serializers.JSONField(required=False, allow_null=True)
 
 
 class OperatedSerializer(RivetSerializer):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db import connections, transaction
 from django.db.models import QuerySet
 from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.utils import extend_schema
@@ -29,6 +30,7 @@ from django_rivet.api.values import result_value
 from django_rivet.models import Actor
 from django_rivet.runtime.destroying import destroy_actor
 from django_rivet.runtime.handles import Handle
+from django_rivet.runtime.waiting import refuse_waiting, wait_for_answer
 from django_rivet.store.transactions import engine_transaction
 
 MAX_TREE_ENTRIES = 10_000
@@ -127,6 +129,8 @@ class ActorView(CreatesActors, ActorKeyView):
 class ActionView(ActorKeyView):
     """One action of one actor."""
 
+    throttle_scopes = ("rivet_call",)
+
     def own_permissions(self) -> Any:
         declared = self.declaration.actions.get(self.kwargs["action"]) if self.declaration else None
         return declared.permission_classes if declared else None
@@ -166,6 +170,16 @@ class QueuesView(ActorKeyView):
 class QueueView(ActorKeyView):
     """One queue of one actor."""
 
+    throttle_scopes = ("rivet_send",)
+
+    @classmethod
+    def as_view(cls, **initkwargs: Any) -> Any:
+        """Under ``ATOMIC_REQUESTS`` as well it sends in a transaction of its own: no worker would see it before."""
+        view = super().as_view(**initkwargs)
+        for name in connections:
+            view = transaction.non_atomic_requests(name)(view)
+        return view
+
     def own_permissions(self) -> Any:
         declared = self.declaration.queues.get(self.kwargs["queue"]) if self.declaration else None
         return declared.permission_classes if declared else None
@@ -174,15 +188,29 @@ class QueueView(ActorKeyView):
         operation_id="actors_send",
         parameters=[IDEMPOTENCY_KEY],
         request=shapes.SendMessageSerializer,
-        responses={202: shapes.ReceiptSerializer, **REFUSALS},
+        responses={200: shapes.AnswerSerializer, 202: shapes.ReceiptSerializer, **REFUSALS},
     )
     def post(self, request: Request, type: str, key: str, queue: str) -> Response:
-        """Store a message. It is worked on soon; the answer does not wait for that."""
+        """Store a message. It is worked on soon; the answer waits for that only where it is told to."""
         self.definition.queue(queue)
         body = self.read_body(shapes.SendMessageSerializer)
         _, handle = self.find()
+        if body["wait"]:
+            refuse_waiting("a request that waits")
         receipt = handle.send(queue, body["body"], idempotency_key=request.headers.get("Idempotency-Key"))
+        if body["wait"]:
+            return self._answer(queue, receipt.id, body["timeout"])
         return Response(shapes.ReceiptSerializer(receipt).data, status=202)
+
+    # Below: how it is done -------------------------------------------------------------------
+
+    def _answer(self, queue: str, message_id: int, timeout: float) -> Response:
+        with user_code():
+            answer = wait_for_answer(self.definition, queue, message_id, timeout)
+            if answer.status != "completed":
+                return Response({"status": answer.status})
+            response = result_value(self.definition.queue(queue).response, answer.response)
+        return Response({"status": answer.status, "response": response})
 
 
 @extend_schema(parameters=[KEY])

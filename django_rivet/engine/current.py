@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from django_rivet.engine.entries import Completion
 from django_rivet.engine.exceptions import StepOnlyError
 
 
@@ -23,12 +24,27 @@ class CurrentStep:
     """Whether this worker wants to hand the actor over: a long body may end early."""
 
 
+class Completions:
+    """The messages that one run of a body completes: they count when that run is on record."""
+
+    def __init__(self, owner: object) -> None:
+        self.owner = owner
+        """The pass that the body belongs to."""
+        self.made: dict[int, Completion] = {}
+
+
 def current_step() -> CurrentStep:
     """The step whose body this is; ``LookupError`` outside a body."""
-    step = _current.get()
-    if isinstance(step, CurrentStep):
-        return step
+    body = _current.get()
+    if isinstance(body, _Body):
+        return body.step
     raise LookupError("current_step() is for the body of a step or a rollback handler")
+
+
+def current_completions() -> Completions | None:
+    """What the body that is running completes; None outside a step's body."""
+    body = _current.get()
+    return body.completions if isinstance(body, _Body) else None
 
 
 def in_workflow_code() -> bool:
@@ -55,8 +71,11 @@ def misused(error: StepOnlyError) -> StepOnlyError:
 
 
 @contextmanager
-def running_body(step: CurrentStep) -> Iterator[None]:
-    with _set(step):
+def running_body(step: CurrentStep, completions: Completions | None = None) -> Iterator[None]:
+    """``completions``: where its run notes what it completes; None: it cannot complete anything."""
+    if completions is not None:
+        completions.made = {}
+    with _set(_Body(step, completions)):
         yield
 
 
@@ -82,11 +101,17 @@ class _Workflow:
     stop: Callable[[BaseException], object]
 
 
-_current: ContextVar[CurrentStep | _Workflow | None] = ContextVar("django_rivet_current", default=None)
+@dataclass(frozen=True, slots=True)
+class _Body:
+    step: CurrentStep
+    completions: Completions | None
+
+
+_current: ContextVar[_Body | _Workflow | None] = ContextVar("django_rivet_current", default=None)
 
 
 @contextmanager
-def _set(value: CurrentStep | _Workflow | None) -> Iterator[None]:
+def _set(value: _Body | _Workflow | None) -> Iterator[None]:
     token = _current.set(value)
     try:
         yield

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -27,6 +27,8 @@ class EntryStatus(StrEnum):
     """Begun and not ended: an open loop, or a body whose start is on record."""
     RETRYING = "retrying"
     """A step that failed and will be tried again."""
+    OPEN = "open"
+    """A wait whose messages were received, and are still to be completed."""
     COMPLETED = "completed"
     FAILED = "failed"
     ROLLING_BACK = "rolling_back"
@@ -193,6 +195,17 @@ class ReceivedMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class Completion:
+    """A message was completed, and this is the answer to whoever waits for it."""
+
+    path: str
+    """Of the wait that received it."""
+    message_id: int
+    response: str
+    """Codec text."""
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """A message as the workflow sees it."""
 
@@ -200,3 +213,20 @@ class Message:
     name: str
     body: Any
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CompletableMessage(Message):
+    """A message that stays open until it is completed."""
+
+    _complete: Callable[[Any], None] = field(repr=False, compare=False)
+
+    def complete(self, response: Any = None) -> None:
+        """Answer whoever waits for this message, and let the workflow ask for the next one.
+
+        In workflow code it is written with the next record; in a step's body with the record of that step, or not at
+        all where that attempt fails. On a replay it does nothing. ``InvalidInputError`` where the response does not
+        fit the queue's ``response_type``: the message stays open. A second call raises
+        ``MessageAlreadyCompletedError``.
+        """
+        self._complete(response)

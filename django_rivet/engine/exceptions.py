@@ -163,6 +163,18 @@ class StepOnlyError(WorkflowUsageError):
     code = "step_only"
 
 
+class MessageNotCompletedError(WorkflowUsageError):
+    """A message was asked for while one that was received before is open: call its ``complete()`` first."""
+
+    code = "previous_message_not_completed"
+
+
+class MessageAlreadyCompletedError(WorkflowUsageError):
+    """``complete()`` was called a second time; the first response holds."""
+
+    code = "already_completed"
+
+
 # How a workflow ended ----------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from django_rivet.engine.entries import (
     Compensation,
+    Completion,
     Entry,
     EntryStatus,
     Kind,
@@ -26,6 +27,9 @@ class Changes:
     """Paths of entries that are deleted, with what belongs to them."""
     taken: tuple[ReceivedMessage, ...] = ()
     compensations: tuple[Compensation, ...] = ()
+    opened: tuple[ReceivedMessage, ...] = ()
+    """Taken, and open until they are completed."""
+    completions: tuple[Completion, ...] = ()
 
     def __add__(self, other: Changes) -> Changes:
         return Changes(
@@ -33,13 +37,15 @@ class Changes:
             self.pruned + other.pruned,
             self.taken + other.taken,
             tuple({c.path: c for c in (*self.compensations, *other.compensations)}.values()),
+            self.opened + other.opened,
+            self.completions + other.completions,
         )
 
     def __bool__(self) -> bool:
-        return bool(self.entries or self.pruned or self.taken or self.compensations)
+        return bool(self.entries or self.pruned or self.taken or self.compensations or self.opened or self.completions)
 
 
-_REPLAYED = (EntryStatus.COMPLETED, EntryStatus.FAILED, EntryStatus.RUNNING)
+_REPLAYED = (EntryStatus.COMPLETED, EntryStatus.FAILED, EntryStatus.RUNNING, EntryStatus.OPEN)
 
 
 @dataclass
@@ -58,8 +64,10 @@ class History:
         self._last_seq = max((e.seq for e in self.entries.values()), default=0)
         self._last_seq = max([self._last_seq, *(c.seq for c in self.compensations.values())])
         self._names: dict[str, dict[str, None]] = {}
-        for path in self.entries:
-            self._index(path)
+        self.open_waits: dict[str, None] = {}
+        """Paths of the waits whose messages are not all completed."""
+        for entry in self.entries.values():
+            self._index(entry)
         self._recorded_names = {scope: dict(names) for scope, names in self._names.items()}
         self.is_replaying = bool(self.entries)
         """Until the pass meets the first thing that is not over."""
@@ -68,6 +76,8 @@ class History:
         self._notes: dict[str, Entry] = {}
         self._pruned: list[str] = []
         self._taken: list[ReceivedMessage] = []
+        self._opened: list[ReceivedMessage] = []
+        self._completions: list[Completion] = []
         self._undo_notes: dict[str, Compensation] = {}
 
     def next_seq(self) -> int:
@@ -126,10 +136,13 @@ class History:
 
     def note(self, entry: Entry) -> None:
         self.entries[entry.path] = self._notes[entry.path] = entry
-        self._index(entry.path)
+        self._index(entry)
 
-    def note_taken(self, messages: Iterable[ReceivedMessage]) -> None:
-        self._taken.extend(messages)
+    def note_taken(self, messages: Iterable[ReceivedMessage], *, stay_open: bool = False) -> None:
+        (self._opened if stay_open else self._taken).extend(messages)
+
+    def note_completions(self, completions: Iterable[Completion]) -> None:
+        self._completions.extend(completions)
 
     def note_compensation(self, compensation: Compensation) -> None:
         self._keep(compensation)
@@ -143,6 +156,7 @@ class History:
             del self.entries[each]
             self._notes.pop(each, None)
             self._undo_notes.pop(each, None)
+            self.open_waits.pop(each, None)
         for scope in [s for s in self._names if s == path or is_under(s, path)]:
             del self._names[scope]
         self._names.get(parent(path), {}).pop(path.rpartition("/")[2], None)
@@ -150,7 +164,12 @@ class History:
     @property
     def taken_ids(self) -> frozenset[int]:
         """Messages that are received but not yet written as such."""
-        return frozenset(m.id for m in self._taken)
+        return frozenset(m.id for m in (*self._taken, *self._opened))
+
+    @property
+    def has_completions(self) -> bool:
+        """Whether somebody may be waiting for the next commit."""
+        return bool(self._completions)
 
     # Writing ---------------------------------------------------------------------------------
 
@@ -160,6 +179,8 @@ class History:
             tuple(self._pruned),
             tuple(self._taken),
             tuple(self._undo_notes.values()),
+            tuple(self._opened),
+            tuple(self._completions),
         )
 
     def confirm(self) -> None:
@@ -167,13 +188,15 @@ class History:
         self._notes.clear()
         self._pruned.clear()
         self._taken.clear()
+        self._opened.clear()
+        self._completions.clear()
         self._undo_notes.clear()
 
     def absorb(self, written: Changes) -> None:
         """Take in what a commit wrote beyond the notes."""
         for entry in written.entries:
             self.entries[entry.path] = entry
-            self._index(entry.path)
+            self._index(entry)
         for compensation in written.compensations:
             self._keep(compensation)
 
@@ -185,7 +208,12 @@ class History:
         else:
             self.compensations.pop(compensation.path, None)
 
-    def _index(self, path: str) -> None:
+    def _index(self, entry: Entry) -> None:
+        if entry.status is EntryStatus.OPEN:
+            self.open_waits[entry.path] = None
+        else:
+            self.open_waits.pop(entry.path, None)
+        path = entry.path
         while path:
             scope, _, name = path.rpartition("/")
             names = self._names.setdefault(scope, {})

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from django_rivet.engine.current import Completions
 from django_rivet.engine.decision import FailedAttempt
 from django_rivet.engine.entries import Compensation, Entry, ReceivedMessage
 from django_rivet.engine.history import Changes
@@ -24,6 +25,8 @@ class StepCall:
     function: Callable[..., Any]
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
+    completions: Completions
+    """Where the body notes the messages that it completes; ``succeeded`` adds them to the history."""
     start: Callable[[], Changes]
     """What to commit before the body runs, where ``options.starts_on_record``."""
     succeeded: Callable[[Any], Changes]
@@ -86,6 +89,12 @@ class Host(Protocol):
 
     def load_body(self, queue: str, body: Any) -> Any:
         """A stored body as the type that the queue declares."""
+
+    def response_text(self, queue: str, response: Any) -> str:
+        """A response as it is stored; raises ``InvalidInputError`` where it is not what the queue declares."""
+
+    def refuse_anything_new(self) -> None:
+        """Unwind where this pass may only replay, or its time is over."""
 
     def handler_reference(self, handler: Callable[..., Any]) -> str:
         """The name under which a handler is stored; ``RollbackHandlerError`` where it has none."""

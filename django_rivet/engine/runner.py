@@ -34,6 +34,8 @@ def run(workflow: Callable[[Context], Any], host: Host, history: History) -> Out
     except BaseException as error:
         # What the engine stopped for holds, whatever the workflow made of it.
         return _outcome(walk.unwinding or error, history)
+    finally:
+        walk.is_over = True
     return Completed(output)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from django_rivet.engine import codec
 from django_rivet.engine.compensation import register
+from django_rivet.engine.completing import waits_completed_by
+from django_rivet.engine.current import Completions
 from django_rivet.engine.decision import FailedAttempt, Perform, Refuse, Replay, Wait
 from django_rivet.engine.entries import Compensation, Entry, EntryStatus, Kind
 from django_rivet.engine.exceptions import InvalidStepError, OutputNotSerializableError, RollbackCheckpointError
@@ -105,6 +107,7 @@ def _undo_of(scoped: Scoped, name: str, body: Body, options: StepOptions) -> Reg
 
 def _call(scoped: Scoped, entry: Entry, options: StepOptions, body: Body, register_undo: RegisterUndo) -> StepCall:
     walk, host, history = scoped.walk, scoped.walk.host, scoped.walk.history
+    completions = Completions(walk)
 
     def start() -> Changes:
         begun = replace(entry, status=EntryStatus.RUNNING, seq=history.next_seq())
@@ -114,7 +117,9 @@ def _call(scoped: Scoped, entry: Entry, options: StepOptions, body: Body, regist
     def succeeded(value: Any) -> Changes:
         walk.refuse_unwinding()
         done = verb.succeeded(entry, value, history.next_seq(), host.now(), host.max_output_bytes)
-        return Changes((done,), compensations=register_undo(done, "completed"))
+        made = tuple(completions.made.values())
+        waits = waits_completed_by(made, history)
+        return Changes((done, *waits), compensations=register_undo(done, "completed"), completions=made)
 
     def failed(error: BaseException) -> FailedAttempt:
         walk.refuse_unwinding()
@@ -128,4 +133,4 @@ def _call(scoped: Scoped, entry: Entry, options: StepOptions, body: Body, regist
             workflow_id=host.workflow_id,
         )
 
-    return StepCall(entry, options, body.function, body.args, body.kwargs, start, succeeded, failed)
+    return StepCall(entry, options, body.function, body.args, body.kwargs, completions, start, succeeded, failed)

@@ -31,6 +31,8 @@ class Walk:
         self.host = host
         self.history = history
         self.unwinding: BaseException | None = None
+        self.is_over = False
+        """The workflow function was left: nothing counts any more that is done with what it was given."""
         self._thread = threading.get_ident()
 
     def stop(self, reason: BaseException) -> BaseException:
@@ -51,11 +53,17 @@ class Walk:
 
     @contextmanager
     def guarded(self, scoped: Guarded, *, interruptible: bool = True) -> Iterator[None]:
-        self.refuse_unwinding()
-        try:
+        with self.stopping():
             self._refuse_misuse(scoped)
             if interruptible:
                 self.refuse_interruption()
+            yield
+
+    @contextmanager
+    def stopping(self) -> Iterator[None]:
+        """What the workflow must not get past in this block ends the pass."""
+        self.refuse_unwinding()
+        try:
             yield
         except BaseException as error:
             if not isinstance(error, Exception) or isinstance(error, WorkflowUsageError):

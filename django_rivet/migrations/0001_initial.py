@@ -136,7 +136,12 @@ class Migration(migrations.Migration):
                 (
                     "status",
                     models.CharField(
-                        choices=[("queued", "queued"), ("handled", "handled")],
+                        choices=[
+                            ("queued", "queued"),
+                            ("open", "open"),
+                            ("handled", "handled"),
+                            ("completed", "completed"),
+                        ],
                         default="queued",
                         max_length=20,
                         verbose_name="status",
@@ -146,6 +151,7 @@ class Migration(migrations.Migration):
                 ("created_at", models.DateTimeField(verbose_name="sent")),
                 ("visible_at", models.DateTimeField(verbose_name="due")),
                 ("handled_at", models.DateTimeField(null=True, verbose_name="handled")),
+                ("response", models.TextField(null=True, verbose_name="response")),
             ],
             options={
                 "verbose_name": "message",

@@ -13,7 +13,9 @@ class Message(models.Model):
 
     class Status(models.TextChoices):
         QUEUED = "queued", _("queued")
+        OPEN = "open", _("open")
         HANDLED = "handled", _("handled")
+        COMPLETED = "completed", _("completed")
 
     id = models.BigAutoField(primary_key=True)
     actor = models.ForeignKey(Actor, models.CASCADE, related_name="messages", db_index=False)
@@ -24,6 +26,7 @@ class Message(models.Model):
     created_at = models.DateTimeField(_("sent"))
     visible_at = models.DateTimeField(_("due"))
     handled_at = models.DateTimeField(_("handled"), null=True)
+    response = models.TextField(_("response"), null=True)
 
     class Meta:
         verbose_name = _("message")

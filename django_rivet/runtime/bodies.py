@@ -14,7 +14,7 @@ from django.db import Error, transaction
 
 from django_rivet.actors.actor import Actor
 from django_rivet.actors.turn import turn_open
-from django_rivet.engine.current import CurrentStep, running_body, running_hook
+from django_rivet.engine.current import Completions, CurrentStep, running_body, running_hook
 from django_rivet.engine.events import ErrorEvent
 from django_rivet.engine.exceptions import StepTimeoutError, WorkflowUsageError
 from django_rivet.engine.suspend import Broken
@@ -50,10 +50,12 @@ class Body:
     step: CurrentStep
     limit: float
     """Seconds; 0 or less: none."""
+    completions: Completions | None = None
+    """Where it notes the messages that it completes; a handler completes none."""
 
     def run(self) -> Any:
         """Its value; ``StepTimeoutError`` after ``limit`` seconds."""
-        with running_body(self.step), time_limit(self.limit, f"step {self.step.name!r}"):
+        with running_body(self.step, self.completions), time_limit(self.limit, f"step {self.step.name!r}"):
             return finished(self.function(*self.args, **self.kwargs))
 
 

@@ -21,8 +21,18 @@ from django_rivet.runtime.actions import run_action
 from django_rivet.runtime.destroying import destroy_actor
 from django_rivet.runtime.history_view import HistoryView
 from django_rivet.runtime.operated import Operated
-from django_rivet.runtime.sending import Receipt, send_message
+from django_rivet.runtime.sending import Receipt, checked_seconds, send_message
 from django_rivet.runtime.snapshot import Snapshot, take_snapshot
+from django_rivet.runtime.waiting import (
+    Answer,
+    answer_to,
+    end_of,
+    refuse_waiting,
+    value_of,
+    wait,
+    wait_async,
+    wait_for_answer,
+)
 
 
 class Handle(Operated):
@@ -73,7 +83,30 @@ class Handle(Operated):
         """
         return send_message(self._definition, self._id, queue, body, idempotency_key, delay)
 
+    def send_and_wait(
+        self, queue: str, body: Any, timeout: Duration | None, idempotency_key: str | None = None
+    ) -> Answer:
+        """Send a message, and wait until the workflow completes it: at most ``timeout`` seconds (None: no limit).
+
+        The answer's ``status`` is ``completed`` (also where the workflow took the message without completing it),
+        ``failed`` where the workflow ended before, or was destroyed, or ``timed_out``: then the message stays as it
+        is, and the same ``idempotency_key`` and body wait for it again. Raises what ``send`` raises, and
+        ``TransactionOpenError`` inside an atomic block (a test case's own is exempt), an action or any body.
+        """
+        limit, message_id = self._send_to_wait(queue, body, timeout, idempotency_key)
+        return wait_for_answer(self._definition, queue, message_id, limit)
+
     # Its end ---------------------------------------------------------------------------------
+
+    def result(self, timeout: Duration | None = None) -> Any:
+        """The workflow's return value, for which it waits, at most ``timeout`` seconds.
+
+        Raises ``WorkflowFailedError`` (with ``.error``) where the workflow or its rollback has failed,
+        ``WorkflowCancelledError``, ``TimeoutError``, ``ActorNotFoundError`` where it was destroyed, ``TypeError`` for
+        an actor without a workflow, and ``TransactionOpenError`` as ``send_and_wait`` does.
+        """
+        limit = self._checked_wait(timeout)
+        return value_of(wait(partial(end_of, self._id, repr(self)), limit), repr(self), limit)
 
     def destroy(self, force: bool = False) -> None:
         """Delete the actor with its state, history and messages, after its ``on_destroy`` hook, in one transaction.
@@ -131,6 +164,21 @@ class Handle(Operated):
     ) -> Receipt:
         return await sync_to_async(self.send)(queue, body, idempotency_key, delay)
 
+    async def asend_and_wait(
+        self,
+        queue: str,
+        body: Any,
+        timeout: Duration | None,  # noqa: ASYNC109 - no cancellation: it is told what became of the message
+        idempotency_key: str | None = None,
+    ) -> Answer:
+        limit, message_id = await sync_to_async(self._send_to_wait)(queue, body, timeout, idempotency_key)
+        look = partial(answer_to, self._definition, queue, message_id)
+        return await wait_async(look, limit) or Answer("timed_out")
+
+    async def aresult(self, timeout: Duration | None = None) -> Any:  # noqa: ASYNC109 - as its twin's
+        limit = await sync_to_async(self._checked_wait)(timeout)
+        return value_of(await wait_async(partial(end_of, self._id, repr(self)), limit), repr(self), limit)
+
     async def adestroy(self, force: bool = False) -> None:
         await sync_to_async(self.destroy)(force)
 
@@ -149,6 +197,19 @@ class Handle(Operated):
     @property
     def _definition(self) -> ActorDefinition:
         return self._class.definition
+
+    def _send_to_wait(
+        self, queue: str, body: Any, timeout: Duration | None, idempotency_key: str | None
+    ) -> tuple[float | None, int]:
+        refuse_waiting("send_and_wait()")
+        limit = checked_seconds(timeout, "timeout")
+        return limit, send_message(self._definition, self._id, queue, body, idempotency_key, None).id
+
+    def _checked_wait(self, timeout: Duration | None) -> float | None:
+        refuse_waiting("result()")
+        if self._definition.workflow is None:
+            raise TypeError(f"{self.type} declares no workflow, so there is no result to wait for")
+        return checked_seconds(timeout, "timeout")
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):

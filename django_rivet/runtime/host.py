@@ -34,6 +34,7 @@ from django_rivet.runtime.bodies import (
 from django_rivet.runtime.performer import Performer, with_reruns
 from django_rivet.runtime.recorder import Recorder
 from django_rivet.runtime.run_limits import RunLimit, cut_off
+from django_rivet.runtime.turn import refuse_large
 from django_rivet.store import mailbox
 from django_rivet.store.runs import Claim
 
@@ -130,6 +131,12 @@ class DriveHost:
     def is_rolling_back(self) -> bool:
         return self.recorder.status == "rolling_back"
 
+    def refuse_anything_new(self) -> None:
+        if self.replays_only:
+            raise CancelRequested(rollback=True)
+        if self._run_is_over:
+            raise self._timed_out()
+
     def rolls_back(self, is_under_way: bool) -> None:
         self.recorder.status = "rolling_back" if is_under_way else "running"
 
@@ -139,14 +146,14 @@ class DriveHost:
         self.recorder.write_notes()
 
     def run_step(self, call: StepCall) -> BaseException | None:
-        self._refuse_anything_new()
+        self.refuse_anything_new()
         options, entry = call.options, call.entry
         if options.starts_on_record:
             # It is no progress: a body that kills its worker would start for ever.
             self.recorder.commit(call.start(), progress=False)
         step = CurrentStep(entry.name, entry.attempts, self._key(entry.path, entry.run), self.is_evicted_in_body)
         limit, is_of_run = self.run_limit.of_body(seconds(options.timeout, "timeout"), self.now())
-        body = Body(call.function, call.args, call.kwargs, step, limit)
+        body = Body(call.function, call.args, call.kwargs, step, limit, call.completions)
         try:
             self._performer.perform(body, call.succeeded, atomic=options.atomic, keeps=options.ephemeral)
         except BodyError as failure:
@@ -161,7 +168,7 @@ class DriveHost:
         return None
 
     def record_failure(self, failed: FailedAttempt) -> None:
-        self._refuse_anything_new()
+        self.refuse_anything_new()
         self._record_failure(failed)
 
     def run_handler(self, compensation: Compensation, cause: Exception) -> None:
@@ -185,7 +192,7 @@ class DriveHost:
     # The mailbox -----------------------------------------------------------------------------
 
     def peek(self, queues: Sequence[str], count: int, excluding: frozenset[int]) -> list[ReceivedMessage]:
-        self._refuse_anything_new()
+        self.refuse_anything_new()
         for name in queues:
             self.definition.queue(name)
         with errors_of_the_database():
@@ -194,16 +201,16 @@ class DriveHost:
     def load_body(self, queue: str, body: Any) -> Any:
         return self.definition.queue(queue).body.load(body, f"a message of queue {queue!r}")
 
+    def response_text(self, queue: str, response: Any) -> str:
+        declared = self.definition.queue(queue).response
+        text = declared.text(declared.validate(response, "response"), "response")
+        refuse_large(text, f"the response to a message of queue {queue!r} of {self.definition.type_name}")
+        return text
+
     def handler_reference(self, handler: Callable[..., Any]) -> str:
         return reference_of(handler, self.actor)
 
     # Below: how it is done -------------------------------------------------------------------
-
-    def _refuse_anything_new(self) -> None:
-        if self.replays_only:
-            raise CancelRequested(rollback=True)
-        if self._run_is_over:
-            raise self._timed_out()
 
     @property
     def _run_is_over(self) -> bool:

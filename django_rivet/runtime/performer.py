@@ -51,6 +51,9 @@ class Performer:
         ``BodyError`` where the body failed: nothing of an atomic one is kept, and the failure is not on record yet.
         ``keeps``: the record need not be committed where the body changed nothing in the database.
         """
+        if self._recorder.history.has_completions:
+            # Who waits for the answer must not wait for this body as well.
+            self._recorder.write_notes()
         if not atomic:
             self._recorder.write_notes()
             self._run_outside(body, record, keeps=keeps, is_handler=is_handler)
@@ -138,6 +141,7 @@ class Performer:
             self._recorder.history.note(entry)
         for compensation in changes.compensations:
             self._recorder.history.note_compensation(compensation)
+        self._recorder.history.note_completions(changes.completions)
 
 
 def with_reruns(entry: Entry, times: int) -> Entry:

@@ -51,7 +51,7 @@ def send_message(
     refuse_in_workflow_code(f"sending to {queue!r}")
     text = _checked_body(definition, queue, body)
     _check_idempotency_key(idempotency_key)
-    pause = _checked_delay(delay)
+    pause = checked_seconds(delay, "delay") or 0.0
     with _refused_where_the_actor_is_gone(definition, actor_id), transaction.atomic(alias()):
         known = _known(actor_id, queue, text, idempotency_key)
         if known is not None:
@@ -65,6 +65,16 @@ def send_message(
             return known
         ring_on_commit(actor_id, definition.type_name, Hint(message=message_id))
     return Receipt(message_id, "queued")
+
+
+def checked_seconds(value: Duration | None, name: str) -> float | None:
+    """A duration that a caller gave; ``InvalidInputError`` where it is none."""
+    if value is None:
+        return None
+    try:
+        return seconds(value, name, minimum=0, maximum=LONGEST_SECONDS)
+    except InvalidStepError as error:
+        raise InvalidInputError(str(error), [{"path": name, "message": str(error)}]) from None
 
 
 # Below: how it is done ---------------------------------------------------------------------------
@@ -128,12 +138,3 @@ def _check_idempotency_key(key: str | None) -> None:
     if key is not None and (type(key) is not str or not 1 <= len(key) <= 255 or not key.isprintable()):
         message = "must be a printable string of 1 to 255 characters"
         raise InvalidInputError(f"idempotency_key {message}", [{"path": "idempotency_key", "message": message}])
-
-
-def _checked_delay(delay: Duration | None) -> float:
-    if delay is None:
-        return 0.0
-    try:
-        return seconds(delay, "delay", minimum=0, maximum=LONGEST_SECONDS)
-    except InvalidStepError as error:
-        raise InvalidInputError(str(error), [{"path": "delay", "message": str(error)}]) from None

@@ -104,7 +104,7 @@ class WritingTurn:
         text = self._definition.state_type.dump(self._state)
         if text == self._loaded:
             return None
-        _refuse_large(text, f"the state of {self._definition.type_name}")
+        refuse_large(text, f"the state of {self._definition.type_name}")
         return text
 
 
@@ -155,11 +155,12 @@ def encoded_payload(definition: ActorDefinition, event_name: str, payload: Any) 
     """
     event = definition.event(event_name)
     text = event.payload.text(event.payload.validate(payload, event_name), event_name)
-    _refuse_large(text, f"the payload of event {event_name!r} of {definition.type_name}")
+    refuse_large(text, f"the payload of event {event_name!r} of {definition.type_name}")
     return text
 
 
-def _refuse_large(text: str, what: str) -> None:
+def refuse_large(text: str, what: str) -> None:
+    """``OutputNotSerializableError`` where it has more than ``MAX_OUTPUT_BYTES``."""
     size, limit = len(text.encode()), get_settings().MAX_OUTPUT_BYTES
     if size > limit:
         raise OutputNotSerializableError(f"{what} has {size} bytes; MAX_OUTPUT_BYTES allows {limit}")

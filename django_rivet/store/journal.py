@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from django_rivet.engine.entries import Compensation, Entry
+from django_rivet.engine.entries import Compensation, Entry, ReceivedMessage
 from django_rivet.engine.history import Changes, History
 from django_rivet.engine.suspend import LeaseLost
 from django_rivet.store import statements as sql
@@ -77,10 +77,10 @@ def write_changes(lease: Lease, changes: Changes) -> None:
     for paths in _batches(changes.pruned):
         execute(sql.DELETE_ENTRIES.format(paths=marks(len(paths))), [lease.actor_id, *paths])
         execute(sql.DELETE_COMPENSATIONS.format(paths=marks(len(paths))), [lease.actor_id, *paths])
-    if changes.taken:
-        ids = [message.id for message in changes.taken]
-        if execute(fill(sql.TAKE, ids=marks(len(ids))), [lease.actor_id, *ids]) != len(ids):
-            raise LeaseLost  # somebody took a message away between the look and the commit: look again
+    _take(lease, sql.TAKE, changes.taken)
+    _take(lease, sql.OPEN, changes.opened)
+    for completion in changes.completions:
+        execute(fill(sql.COMPLETE), [completion.response, lease.actor_id, completion.message_id])
 
 
 def fence(lease: Lease, status: str, *, progress: bool = True) -> tuple[str, bool]:
@@ -134,6 +134,14 @@ def stand_still(lease: Lease) -> bool:
 
 
 # Below: how it is done ---------------------------------------------------------------------------
+
+
+def _take(lease: Lease, statement: str, messages: Sequence[ReceivedMessage]) -> None:
+    if not messages:
+        return
+    ids = [message.id for message in messages]
+    if execute(fill(statement, ids=marks(len(ids))), [lease.actor_id, *ids]) != len(ids):
+        raise LeaseLost  # somebody took a message away between the look and the commit: look again
 
 
 def _upsert(statement: str, head: Sequence[Any], values: Iterable[list[Any]]) -> None:

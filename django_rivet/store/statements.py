@@ -138,6 +138,17 @@ TAKE = """
     WHERE actor_id = %s AND status = 'queued' AND id IN ({ids})
 """
 
+# Nobody else gets it, and it counts as unhandled, until it is completed.
+OPEN = """
+    UPDATE django_rivet_message SET status = 'open'
+    WHERE actor_id = %s AND status = 'queued' AND id IN ({ids})
+"""
+
+COMPLETE = """
+    UPDATE django_rivet_message SET status = 'completed', handled_at = {now}, response = %s
+    WHERE actor_id = %s AND id = %s AND status = 'open'
+"""
+
 SEND = """
     INSERT INTO django_rivet_message (actor_id, queue, body, status, idempotency_key, created_at, visible_at)
     VALUES (%s, %s, %s, 'queued', %s, {now}, {due})
@@ -146,9 +157,19 @@ SEND = """
 """
 
 MAILBOX = """
-    SELECT r.status, (SELECT count(*) FROM django_rivet_message m WHERE m.actor_id = r.actor_id AND m.status = 'queued')
+    SELECT r.status, (
+        SELECT count(*) FROM django_rivet_message m WHERE m.actor_id = r.actor_id AND m.status IN ('queued', 'open')
+    )
     FROM django_rivet_workflowrun r WHERE r.actor_id = %s
 """
+
+# Whoever waits asks one of these again and again: they lock nothing.
+MESSAGE_ENDING = """
+    SELECT m.status, m.response, r.status FROM django_rivet_message m
+    JOIN django_rivet_workflowrun r ON r.actor_id = m.actor_id WHERE m.id = %s
+"""
+
+RUN_ENDING = "SELECT status, output, error FROM django_rivet_workflowrun WHERE actor_id = %s"
 
 # FOR NO KEY UPDATE: an inserted message refers to the actor, and must not wait for its turn.
 LOCK_TURN = "SELECT state FROM django_rivet_actor WHERE id = %s FOR NO KEY UPDATE"

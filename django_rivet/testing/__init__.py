@@ -6,7 +6,7 @@ Nothing inside django_rivet imports this package.
 
 from django_rivet.testing.clock import advance, now, reset_clock
 from django_rivet.testing.commits import SimulatedCrash, count_commits, crash_at
-from django_rivet.testing.driving import drive
+from django_rivet.testing.driving import drive, serving
 from django_rivet.testing.isolation import isolated_actors
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "isolated_actors",
     "now",
     "reset_clock",
+    "serving",
 ]

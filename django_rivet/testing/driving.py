@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import overload
 
 from django_rivet.runtime.drive import drive as drive_once
 from django_rivet.runtime.handles import Handle
 from django_rivet.runtime.run_limits import wake_overdue_runs
+from django_rivet.runtime.waiting import meanwhile
 from django_rivet.runtime.worker import in_process_worker
 from django_rivet.store.runs import due_actors
 
@@ -34,3 +37,17 @@ def drive(handle: Handle | None = None) -> str | None:
     while sum(drive_once(due.actor_id, worker) for due in due_actors(BATCH, dead=name)):
         pass
     return None
+
+
+@contextmanager
+def serving() -> Iterator[None]:
+    """Inside, ``send_and_wait`` and ``result`` drive every due actor while they wait, in this thread.
+
+    For tests of code that waits: in a test case's transaction no worker could see what is to be done. Time-outs are
+    in real seconds, whatever ``advance()`` has done to the engine's clock.
+    """
+    token = meanwhile.set(drive)
+    try:
+        yield
+    finally:
+        meanwhile.reset(token)

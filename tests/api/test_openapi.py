@@ -56,7 +56,7 @@ def storage() -> Iterator[type[Actor[Any]]]:
             class Meta:
                 permission_classes = [AllowAny]
 
-            arrivals = Queue(Annotated[Box | Bag, Field(discriminator="kind")])
+            arrivals = Queue(Annotated[Box | Bag, Field(discriminator="kind")], response_type=Bag)
             left = Event(Box | None)
 
             def create_state(self, input: Box | None) -> dict[str, Any]:
@@ -159,6 +159,21 @@ def test_a_route_of_a_type_says_what_it_takes(storage: Any) -> None:
     assert body["properties"]["kwargs"]["$ref"].endswith("tests.StorageActor.actions.store.arguments")
     assert answer["properties"]["output"]["$ref"].endswith("tests.StorageActor.actions.store.output")
     assert (sorted(arguments["properties"]), arguments["required"]) == (["box", "fragile"], ["box"])
+
+
+@pytest.mark.usefixtures("with_types")
+def test_a_queue_of_a_type_says_what_it_answers(storage: Any) -> None:
+    """To a request that waits, and that one can wait."""
+    schema = generated()
+
+    send = schema["paths"]["/api/actors/tests.StorageActor/{key}/queues/arrivals/"]["post"]
+    body = send["requestBody"]["content"]["application/json"]["schema"]
+    _, answer = send["responses"]["200"]["content"]["application/json"]["schema"]["allOf"]
+    assert (sorted(body["properties"]), body["required"]) == (["body", "timeout", "wait"], ["body"])
+    assert answer["properties"]["response"]["$ref"].endswith("tests.StorageActor.responses.arrivals")
+    response = schema["components"]["schemas"]["tests.StorageActor.responses.arrivals"]
+    assert sorted(response["properties"]) == ["anything", "kind"]
+    assert "202" in send["responses"]
 
 
 @pytest.mark.usefixtures("with_types")

@@ -86,17 +86,6 @@ def test_a_body_that_does_not_fit_is_refused(operator: APIClient, checkout: Any)
     assert not Message.objects.exists()
 
 
-def test_waiting_for_an_answer_is_not_offered_here(operator: APIClient, checkout: Any) -> None:
-    """A client that asks for it is told, and nothing is sent."""
-    checkout.create("main")
-
-    response = operator.post(ORDERS, {"body": {"id": "one"}, "wait": True, "timeout": 5}, format="json")
-
-    assert response.status_code == 400
-    assert [fault["path"] for fault in response.json()["metadata"]["errors"]] == ["wait", "timeout"]
-    assert not Message.objects.exists()
-
-
 def test_an_unknown_queue_is_not_found(operator: APIClient, checkout: Any) -> None:
     """Before the actor is looked for."""
     response = operator.post(f"{CHECKOUT}queues/ordres/", {"body": 1}, format="json")

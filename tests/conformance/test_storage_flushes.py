@@ -56,6 +56,11 @@ FLUSHES = {
         lambda ctx: (ctx.queue.next("a"), ctx.step("b", int, atomic=False)),
         2,
     ),
+    "completing a message": (lambda ctx: ctx.queue.next("a", completable=True).complete(), 0),
+    "completing a message before a body": (
+        lambda ctx: (ctx.queue.next("a", completable=True).complete(), ctx.step("b", int)),
+        2,
+    ),
     "a loop with its turns, its end and what it forgets": (pruning_loop, 0),
     "a plain block": (lambda ctx: ctx.try_block("a", lambda b: None), 0),
     "a scoped block that ends well": (lambda ctx: ctx.try_block("a", lambda b: None, rollback=True), 0),

@@ -166,6 +166,7 @@ class LockingActor(Actor):
 
 
 from tests.journeys import (  # noqa: E402, F401 - makes their actors known to workers
+    answering_actors,
     clock_actors,
     commit_actors,
     courier_actors,

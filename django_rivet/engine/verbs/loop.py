@@ -12,7 +12,7 @@ from django_rivet.engine import codec
 from django_rivet.engine.entries import Entry, EntryStatus, Kind
 from django_rivet.engine.exceptions import HistoryDivergedError, InvalidStepError, WorkflowUsageError
 from django_rivet.engine.history import History
-from django_rivet.engine.location import child
+from django_rivet.engine.location import child, is_under
 from django_rivet.engine.scoped import Scoped
 from django_rivet.engine.undo import owes_under
 
@@ -160,7 +160,7 @@ class Loop(Generic[TurnT]):
         """Stops at the first iteration that owes something: should that run again, those behind it are replayed."""
         for number in sorted(int(n) for n in self._history.children(self.path) if int(n) < below):
             path = child(self.path, str(number))
-            if owes_under(self._history, path):
+            if owes_under(self._history, path) or any(is_under(each, path) for each in self._history.open_waits):
                 return
             self._history.note_pruned(path)
 

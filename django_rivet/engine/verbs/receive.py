@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from django_rivet.engine import codec
 from django_rivet.engine.decision import Decision, Note, Refuse, Replay, Wait
@@ -15,9 +16,8 @@ from django_rivet.engine.failures import queue_timeout
 
 def recorded(entry: Entry, names: Sequence[str]) -> Decision | None:
     """What the record says; None while the wait is open and the mailbox has to be asked."""
-    if entry.status is EntryStatus.COMPLETED:
-        assert entry.output is not None
-        return Replay(codec.decode_record(entry.output, f"the record of the wait {entry.name!r}"))
+    if entry.status in (EntryStatus.COMPLETED, EntryStatus.OPEN):
+        return Replay(_messages(entry))
     if entry.status is EntryStatus.FAILED:
         return Refuse(queue_timeout(entry, names))
     return None
@@ -30,17 +30,19 @@ def decide(
     timeout: float | None,
     *,
     fails_on_timeout: bool,
+    completable: bool,
     now: datetime,
 ) -> Decision:
     """The mailbox was asked first: a message that is there wins over a deadline that has passed."""
     if found:
-        return _ended(entry, [_received(m) for m in found], now)
+        status = EntryStatus.OPEN if completable else EntryStatus.COMPLETED
+        return _ended(entry, [_received(m, completable=completable) for m in found], status, now)
     due_at = entry.due_at
     if due_at is None and timeout is not None:
         due_at = later(now, timeout, f"the timeout of the wait {entry.name!r}")
     if due_at is not None and due_at <= now:
         if not fails_on_timeout:
-            return _ended(entry, [], now)
+            return _ended(entry, [], EntryStatus.COMPLETED, now)
         return Note(
             replace(
                 entry,
@@ -55,20 +57,45 @@ def decide(
     return Wait(due_at, names, record)
 
 
+def open_ids(entry: Entry) -> frozenset[int]:
+    """The messages of this wait that are still to be completed."""
+    if entry.status is not EntryStatus.OPEN:
+        return frozenset()
+    return frozenset(message["id"] for message in _messages(entry) if not message["completed"])
+
+
+def completed(entry: Entry, ids: Collection[int]) -> Entry:
+    """The record of a wait of whose messages these are completed, too."""
+    messages = [{**message, "completed": message["completed"] or message["id"] in ids} for message in _messages(entry)]
+    status = EntryStatus.COMPLETED if all(message["completed"] for message in messages) else EntryStatus.OPEN
+    return replace(entry, status=status, output=_text(messages))
+
+
 # Below: how it is done ---------------------------------------------------------------------------
 
 
-def _received(message: ReceivedMessage) -> dict[str, object]:
+def _received(message: ReceivedMessage, *, completable: bool) -> dict[str, Any]:
     body = codec.decode_record(message.body, f"message {message.id} of queue {message.queue!r}")
-    return {"id": message.id, "name": message.queue, "body": body, "created_at": message.created_at}
+    received = {"id": message.id, "name": message.queue, "body": body, "created_at": message.created_at}
+    return {**received, "completed": False} if completable else received
 
 
-def _ended(entry: Entry, output: list[dict[str, object]], now: datetime) -> Note:
+def _messages(entry: Entry) -> list[dict[str, Any]]:
+    assert entry.output is not None
+    found: list[dict[str, Any]] = codec.decode_record(entry.output, f"the record of the wait {entry.name!r}")
+    return found
+
+
+def _text(messages: list[dict[str, Any]]) -> str:
+    # What was accepted as a message is handed out: it stands two containers deeper here.
+    return codec.encode(messages, codec.MAX_DEPTH + 2)
+
+
+def _ended(entry: Entry, output: list[dict[str, Any]], status: EntryStatus, now: datetime) -> Note:
     record = replace(
         entry,
-        status=EntryStatus.COMPLETED,
-        # What was accepted as a message is handed out: it stands two containers deeper here.
-        output=codec.encode(output, codec.MAX_DEPTH + 2),
+        status=status,
+        output=_text(output),
         started_at=entry.started_at or now,
         ended_at=now,
     )
