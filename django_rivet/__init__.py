@@ -5,6 +5,7 @@ What a user writes in an app's ``actors.py`` comes from here; ``docs/`` begins w
 
 # Actors
 from django_rivet.actors.actor import Actor
+from django_rivet.actors.connection import Connection
 
 # Their mailbox, broadcasts and actions
 from django_rivet.actors.declarations import Event, Queue, action, workflow
@@ -67,6 +68,7 @@ __all__ = [
     "ActorNotFoundError",
     "Break",
     "CompensationOwedError",
+    "Connection",
     "Continue",
     "CriticalError",
     "EntryInProgressError",

@@ -8,10 +8,10 @@ from rest_framework.response import Response
 
 from django_rivet.actors.key import key_parts
 from django_rivet.api.base import ActorTypeView
-from django_rivet.api.errors import user_code
 from django_rivet.api.queries import actors_of
 from django_rivet.api.serializers import MadeActorSerializer
 from django_rivet.models import Actor
+from django_rivet.runtime.answers import user_code
 from django_rivet.runtime.handles import Handle
 from django_rivet.store.transactions import engine_transaction
 

@@ -10,8 +10,8 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.reverse import reverse
 
+from django_rivet.actors.json_values import jsonable, stored_value
 from django_rivet.actors.key import key_parts, key_to_url
-from django_rivet.api.values import jsonable, stored_value
 from django_rivet.models import Actor, WorkflowRun
 from django_rivet.runtime.operating import MAX_NOTE
 from django_rivet.store.run_errors import load_run_error

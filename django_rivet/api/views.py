@@ -13,25 +13,22 @@ from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from django_rivet.actors.definition import ActionDefinition
 from django_rivet.actors.exceptions import ActorExistsError
+from django_rivet.actors.json_values import result_value
 from django_rivet.actors.key import normalize_key
 from django_rivet.api import serializers as shapes
 from django_rivet.api.base import ActorKeyView, RivetView
 from django_rivet.api.creation import CreatesActors
 from django_rivet.api.description import describe_type
-from django_rivet.api.errors import user_code
 from django_rivet.api.filters import ActorFilter
 from django_rivet.api.openapi import CONFLICTS, ERRORS, IDEMPOTENCY_KEY, KEY, REFUSALS
 from django_rivet.api.pagination import ActorPagination, HistoryPagination
 from django_rivet.api.permissions import MayDestroy, MayView, visible_types
 from django_rivet.api.queries import actors_of, described, live_entries, queue_contents
-from django_rivet.api.values import result_value
 from django_rivet.models import Actor
+from django_rivet.runtime.answers import output_of, user_code
 from django_rivet.runtime.destroying import destroy_actor
-from django_rivet.runtime.handles import Handle
 from django_rivet.runtime.waiting import refuse_waiting, wait_for_answer
-from django_rivet.store.transactions import engine_transaction
 
 MAX_TREE_ENTRIES = 10_000
 """A longer history is read page by page."""
@@ -147,9 +144,7 @@ class ActionView(ActorKeyView):
         # Faults of these arguments are the client's; of those inside the action it shall not hear.
         definition.signature.bind(body["args"], body["kwargs"])
         _, handle = self.find()
-        with user_code():
-            output = _output(handle, definition, body["args"], body["kwargs"])
-        return Response({"output": output})
+        return Response({"output": output_of(handle, definition, body["args"], body["kwargs"])})
 
 
 @extend_schema(parameters=[KEY])
@@ -238,14 +233,3 @@ class ActorHistoryView(ActorKeyView):
             return Response({"next": None, "previous": None, "results": roots})
         page = described(self.paginate_queryset(entries) or [], actor.pk)
         return self.get_paginated_response(shapes.HistoryEntrySerializer(page, many=True, context=context).data)
-
-
-# Below: how it is done ---------------------------------------------------------------------------
-
-
-def _output(handle: Handle, action: ActionDefinition, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    if action.readonly:
-        return result_value(action.signature.result, handle.call(action.name, *args, **kwargs))
-    # Turned into JSON before the commit: a client that is told of an error may try again.
-    with engine_transaction(observed=False):
-        return result_value(action.signature.result, handle.call(action.name, *args, **kwargs))

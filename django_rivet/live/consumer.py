@@ -6,38 +6,54 @@ import asyncio
 import json
 import logging
 import time
+from functools import partial
 from typing import Any
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.core.exceptions import SuspiciousOperation
 
 from django_rivet.live import frames
 from django_rivet.live.access import NOT_FOUND, Admission, RefusedError, admit
+from django_rivet.live.calls import Output, answer
 from django_rivet.live.feed import ActorGoneError, Feed
-from django_rivet.live.frames import FrameError, Subscribe, Unsubscribe
+from django_rivet.live.frames import Call, FrameError, Id, Subscribe, Unsubscribe
+from django_rivet.live.hook import ask_actor
+from django_rivet.live.line import MAX_WAITING, Line
 from django_rivet.live.lookout import Watch, lookout
+from django_rivet.live.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
 RECHECK_SECONDS = 60.0
 """Who loses the right to see an actor gets no event of it after this long."""
 
+CALL_SECONDS = 30.0
+"""An action that takes longer is given up, and so is ``on_before_connect``."""
+
+MAX_REASON = 123
+"""Bytes of text that a close frame has room for."""
+
+BAD_REQUEST = 4400
 TOO_LARGE = 1009
 INTERNAL_ERROR = 1011
 
 
 class ActorConsumer(AsyncWebsocketConsumer):
-    """Frames are dealt with one after the other, as they come; a task of its own sends events.
+    """Subscriptions are dealt with one after the other, as they come; so are actions and messages, in a line of their
+    own; a third task sends events.
 
-    Either may wait for a client that does not read: then the other waits too, and nothing piles up.
+    Each may wait for a client that does not read: then the others wait too, and nothing piles up.
     """
 
     # No layer of that name: the lookout listens for all connections, so that one that is away keeps nobody out.
     channel_layer_alias = ""
 
-    def __init__(self, *, recheck_seconds: float = RECHECK_SECONDS) -> None:
+    def __init__(self, *, recheck_seconds: float = RECHECK_SECONDS, call_seconds: float = CALL_SECONDS) -> None:
         super().__init__()
         self._recheck_seconds = recheck_seconds
+        self._call_seconds = call_seconds
+        self._calls = Line(self._make)
         self._recheck_at = 0.0
         self._watch: Watch | None = None
         self._admission: Admission
@@ -57,8 +73,13 @@ class ActorConsumer(AsyncWebsocketConsumer):
     async def connect(self) -> None:
         try:
             admission = await self._admit()
+            await ask_actor(self.scope, admission, self._call_seconds)
         except RefusedError as refused:
             await self._refuse(refused)
+            return
+        except SuspiciousOperation:
+            # Django reads no address with a thousand parameters.
+            await self._refuse(RefusedError(BAD_REQUEST, "the address cannot be read"))
             return
         self._watch = Watch(admission.actor_id, admission.seq)
         self._feed = Feed(self._watch, self._send, self._recheck_if_due)
@@ -73,14 +94,13 @@ class ActorConsumer(AsyncWebsocketConsumer):
         if len(text_data or bytes_data or "") > frames.MAX_FRAME_LENGTH:
             await self._close(TOO_LARGE, f"a frame may hold {frames.MAX_FRAME_LENGTH} characters")
             return
+        frame_id: Id = None
         try:
-            match frames.parse(text_data):
-                case Subscribe() as frame:
-                    await self._subscribe(frame)
-                case Unsubscribe() as frame:
-                    self._unsubscribe(frame)
+            content = frames.read(text_data)
+            frame_id = frames.take_id(content)
+            await self._deal_with(frames.parse(content), frame_id)
         except FrameError as error:
-            await self._send(frames.error(error.code, str(error)))
+            await self._send(frames.error(error.code, str(error), frame_id))
         except RefusedError as refused:
             await self._close(refused.code, refused.reason)
         except Exception:
@@ -88,6 +108,32 @@ class ActorConsumer(AsyncWebsocketConsumer):
             await self._close(INTERNAL_ERROR, "internal error")
 
     # Below: how it is done -------------------------------------------------------------------
+
+    async def _deal_with(self, frame: Subscribe | Unsubscribe | Call, frame_id: Id) -> None:
+        match frame:
+            case Subscribe():
+                await self._subscribe(frame)
+            case Unsubscribe():
+                self._unsubscribe(frame)
+            case Call():
+                if not self._calls.join((frame, frame_id)):
+                    raise FrameError("too_many_calls", f"{MAX_WAITING} calls wait already; nothing came of this one")
+                return
+        if frame_id is not None:
+            await self._send(frames.result(None, frame_id))
+
+    async def _make(self, call: tuple[Call, Id]) -> None:
+        assert self._watch is not None
+        frame, frame_id = call
+        try:
+            made = await in_thread(partial(answer, self.scope, frame, self._watch.actor_id, self._call_seconds))
+            if isinstance(made, Output):
+                await self._send(frames.result(made.value, frame_id))
+            else:
+                await self._send(frames.failure(made, frame_id))
+        except Exception:
+            logger.exception("a frame about actor %s could not be answered", self._watch.actor_id)
+            await self._close(INTERNAL_ERROR, "internal error")
 
     async def _subscribe(self, frame: Subscribe) -> None:
         admission = await self._recheck()
@@ -173,9 +219,12 @@ class ActorConsumer(AsyncWebsocketConsumer):
         """Without accepting. A server that can answers with the HTTP status of that meaning, others with 403."""
         self._is_closed = True
         if "websocket.http.response" not in (self.scope.get("extensions") or {}):
-            await self.close(refused.code, refused.reason)
+            await self.close(refused.code, refused.reason.encode()[:MAX_REASON].decode(errors="ignore"))
             return
-        body = json.dumps({"code": _WORDS[refused.code], "message": refused.reason}).encode()
+        content: dict[str, Any] = {"code": _WORDS.get(refused.code, "error"), "message": refused.reason}
+        if (failure := refused.failure) is not None:
+            content = {"code": failure.code, "message": failure.message, "metadata": failure.metadata}
+        body = json.dumps(content).encode()
         headers = [(b"content-type", b"application/json")]
         status = refused.code - 4000
         send: Any = self.base_send
@@ -189,9 +238,10 @@ class ActorConsumer(AsyncWebsocketConsumer):
         if self._feeding is not None:
             self._feeding.cancel()
             await asyncio.wait([self._feeding])
+        await self._calls.stop()
 
 
-_WORDS = {4401: "not_authenticated", 4403: "permission_denied", 4404: "not_found"}
+_WORDS = {4400: "bad_request", 4401: "not_authenticated", 4403: "permission_denied", 4404: "not_found"}
 
 
 def _refuse_unknown(names: tuple[str, ...] | None, admission: Admission) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from dataclasses import dataclass
-from datetime import date, time, timedelta
 from typing import Any
 
-from django.utils.duration import duration_iso_string
-
-from django_rivet.engine import codec
+from django_rivet.actors.json_values import stored_value
+from django_rivet.actors.strict_json import NotJSONError, parse_json
+from django_rivet.runtime.answers import Failure
 
 MAX_FRAME_LENGTH = 1024 * 1024
 """In characters; a longer one closes the connection."""
+
+MAX_NAME = 200
+"""Characters of a name, and of an id."""
+
+Id = str | int | None
+"""By which a client knows the answer to a frame; None: it gave none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,17 @@ class Unsubscribe:
     """None: all."""
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An action to be run, or a message to be stored."""
+
+    kind: str
+    """``"action"`` or ``"queue"``."""
+    name: str
+    body: dict[str, Any]
+    """The other fields, which nobody has looked at: faults are told only to who is let in."""
+
+
 class FrameError(Exception):
     """A frame that changes nothing; the client is told why, and the connection stays."""
 
@@ -41,16 +56,41 @@ class FrameError(Exception):
         self.code = code
 
 
-def parse(text: str | None) -> Subscribe | Unsubscribe:
-    """What a text frame says, or ``FrameError``. None: it was a binary one."""
-    content = _json_object(text)
+def read(text: str | None) -> dict[str, Any]:
+    """The fields of a text frame, or ``FrameError``. None: it was a binary one."""
+    if text is None:
+        raise FrameError("invalid_json", "send JSON in text frames, not in binary ones")
+    try:
+        content = parse_json(text)
+    except NotJSONError as error:
+        raise FrameError("invalid_json", f"the frame is {error}") from None
+    if not isinstance(content, dict):
+        raise FrameError("invalid_frame", 'a frame is an object with a "type"')
+    return content
+
+
+def take_id(content: dict[str, Any]) -> Id:
+    """Takes the id out."""
+    given = content.pop("id", None)
+    is_text = isinstance(given, str) and len(given) <= MAX_NAME
+    if given is None or is_text or (type(given) is int and abs(given) <= _MAX_SAFE_INT):
+        return given  # type: ignore[no-any-return]
+    raise FrameError("invalid_frame", f'"id" is a string of at most {MAX_NAME} characters, or a whole number')
+
+
+def parse(content: dict[str, Any]) -> Subscribe | Unsubscribe | Call:
+    """What these fields say, the id aside, or ``FrameError``."""
     kind = content.pop("type", None)
+    if kind == "action":
+        return Call("action", _name(content, "action"), content)
+    if kind == "send":
+        return Call("queue", _name(content, "queue"), content)
     if kind == "subscribe":
         frame: Subscribe | Unsubscribe = Subscribe(_events(content), _since(content))
     elif kind == "unsubscribe":
         frame = Unsubscribe(_events(content))
     else:
-        raise FrameError("unknown_frame", 'there are frames of type "subscribe" and "unsubscribe"')
+        raise FrameError("unknown_frame", 'there are frames of type "subscribe", "unsubscribe", "action" and "send"')
     if content:
         # A misspelt "events" would otherwise mean all of them.
         raise FrameError("invalid_frame", f"a frame of type {kind!r} has no {_shown(next(iter(content)))}")
@@ -66,10 +106,10 @@ def init(seq: int) -> str:
 
 def event(name: str, payload: str, seq: int | None = None) -> str:
     """``payload`` as it is stored. Without ``seq``: the event is not stored."""
-    frame: dict[str, Any] = {"type": "event", "name": name, "payload": _plain(payload)}
+    frame: dict[str, Any] = {"type": "event", "name": name, "payload": stored_value(payload)}
     if seq is not None:
         frame["seq"] = seq
-    return json.dumps(frame, allow_nan=False, default=_as_text)
+    return json.dumps(frame, allow_nan=False)
 
 
 def gap(first: int, last: int) -> str:
@@ -77,26 +117,35 @@ def gap(first: int, last: int) -> str:
     return json.dumps({"type": "gap", "from": first, "to": last})
 
 
-def error(code: str, message: str) -> str:
-    return json.dumps({"type": "error", "code": code, "message": message})
+def result(output: Any, frame_id: Id) -> str:
+    """``output`` is JSON."""
+    return json.dumps(_answer("result", frame_id) | {"output": output}, allow_nan=False)
+
+
+def error(code: str, message: str, frame_id: Id = None) -> str:
+    return failure(Failure(400, code, message), frame_id)
+
+
+def failure(failed: Failure, frame_id: Id = None) -> str:
+    fields = {"code": failed.code, "message": failed.message, "metadata": failed.metadata}
+    return json.dumps(_answer("error", frame_id) | fields)
 
 
 # Below: how it is done ---------------------------------------------------------------------------
 
 _MAX_SEQ = 2**63 - 1
-_MAX_NAME = 200
+_MAX_SAFE_INT = 2**53 - 1  # the largest that every reader of JSON gives back as it was
 
 
-def _json_object(text: str | None) -> dict[str, Any]:
-    if text is None:
-        raise FrameError("invalid_json", "send JSON in text frames, not in binary ones")
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        raise FrameError("invalid_json", "the frame is no JSON that can be read") from None
-    if not isinstance(content, dict):
-        raise FrameError("invalid_frame", 'a frame is an object with a "type"')
-    return content
+def _answer(kind: str, frame_id: Id) -> dict[str, Any]:
+    return {"type": kind} if frame_id is None else {"type": kind, "id": frame_id}
+
+
+def _name(content: dict[str, Any], field: str) -> str:
+    name = content.pop(field, None)
+    if not isinstance(name, str) or len(name) > MAX_NAME:
+        raise FrameError("invalid_frame", f'"{field}" is the name of the {field}')
+    return name
 
 
 def _events(content: dict[str, Any]) -> tuple[str, ...] | None:
@@ -116,23 +165,4 @@ def _since(content: dict[str, Any]) -> int | None:
 
 
 def _shown(name: str) -> str:
-    return repr(name[:_MAX_NAME])
-
-
-def _plain(payload: str) -> Any:
-    try:
-        return codec.decode(payload)
-    except ValueError:
-        # Reading never fails: what this version cannot decode is shown as it is.
-        return payload
-
-
-def _as_text(value: Any) -> str:
-    """A stored value that JSON has no type for, in the form that the REST face gives it."""
-    if isinstance(value, (date, time)):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return duration_iso_string(value)
-    if isinstance(value, bytes):
-        return b64encode(value).decode()
-    return str(value)
+    return repr(name[:MAX_NAME])

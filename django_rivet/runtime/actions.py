@@ -13,6 +13,7 @@ from asgiref.sync import async_to_sync
 from django.db import OperationalError, transaction
 
 from django_rivet.actors.actor import Actor
+from django_rivet.actors.connection import Connection
 from django_rivet.actors.definition import ActionDefinition
 from django_rivet.actors.exceptions import ActorBusyError
 from django_rivet.actors.turn import open_turns, turn_of, turn_open
@@ -32,6 +33,22 @@ def run_action(actor: Actor[Any], name: str, args: Sequence[Any], kwargs: Mappin
     arguments = action.signature.bind(args, kwargs)
     body = partial(_run, action, actor, arguments.args, arguments.kwargs)
     return _run_readonly(actor, name, body) if action.readonly else _run_in_turn(actor, body)
+
+
+def run_before_connect(actor: Actor[Any], connection: Connection) -> None:
+    """Call the hook ``on_before_connect``, if the actor has one. It sees the state as a read-only action does: a client
+    that comes back after a loss must not wait for a turn. Raises what the hook raises.
+    """
+    hook = getattr(actor, "on_before_connect", None)
+    if hook is None:
+        return
+    reading = ReadingTurn(actor, where="on_before_connect", may_broadcast=False)
+    if inspect.iscoroutinefunction(hook):
+        reading.get_state()
+    with turn_open(reading), running_hook():
+        finished(hook(connection))
+    refuse_broken()
+    reading.complain_if_changed()
 
 
 def finished(outcome: Any) -> Any:

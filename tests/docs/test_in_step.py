@@ -20,7 +20,6 @@ from django_rivet import checks, exceptions, signals
 from django_rivet.actors.declarations import Event, Queue
 from django_rivet.actors.key import key_to_url, normalize_key
 from django_rivet.actors.meta import ActorMeta
-from django_rivet.api.errors import _STATUS
 from django_rivet.conf import RivetSettings
 from django_rivet.engine.context import Context
 from django_rivet.engine.current import CurrentStep
@@ -32,6 +31,7 @@ from django_rivet.engine.rollback import Rollback
 from django_rivet.engine.scoped import Scoped
 from django_rivet.management.commands.rivet_worker import Command
 from django_rivet.models import WorkflowRun
+from django_rivet.runtime.answers import STATUS
 from django_rivet.runtime.handles import Handle
 from django_rivet.runtime.history_view import HistoryEntry, RollbackRecord
 from tests.docs.pages import DOCS, text_of
@@ -107,7 +107,7 @@ def test_every_error_is_listed_with_its_code_and_its_status() -> None:
     for error in ERRORS:
         _, code, status, _ = listed[error.__name__]
         assert in_code(code.partition(",")[0]) == error.code, error
-        expected = 400 if error is exceptions.UserError else _STATUS.get(error, "")
+        expected = 400 if error is exceptions.UserError else STATUS.get(error, "")
         assert status.partition(",")[0] == str(expected), error
 
 

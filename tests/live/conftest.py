@@ -24,7 +24,7 @@ from django_rivet.runtime import publisher
 from django_rivet.testing import isolated_actors
 from tests.live.redis_layers import LAYERS, Door, close, layer_at
 
-PATIENCE = 5.0
+PATIENCE = 30.0
 """Seconds until a frame that does not come has failed its test."""
 
 

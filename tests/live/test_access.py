@@ -272,7 +272,12 @@ async def test_who_loses_one_event_keeps_the_others(guarded, user):
         await client.say(type="subscribe")
         await client.settle()
         await database_sync_to_async(log_out)(user)
-        assert await client.hear() == {"type": "error", "code": "forbidden", "message": "you may no longer see said"}
+        assert await client.hear() == {
+            "type": "error",
+            "code": "forbidden",
+            "message": "you may no longer see said",
+            "metadata": {},
+        }
         await main.acall("say", "hello")
         assert (await client.hear())["name"] == "plain"
 

@@ -163,6 +163,23 @@ def test_a_passing_event_reaches_a_browser(server, connected):
     assert hear(client, 1) == [{"type": "event", "name": "flashed", "payload": 7}]
 
 
+def test_a_browser_may_act(server, connected):
+    """An action and a message over the socket, answered by their ids; what the action broadcasts comes as well."""
+    station = Station.create("main")
+    client = connected()
+    hear(client, 1)
+    client.send(json.dumps({"type": "subscribe", "id": "s"}))
+    assert hear(client, 1) == [{"type": "result", "id": "s", "output": None}]
+    client.send(json.dumps({"type": "action", "id": "a", "action": "flash", "args": [7]}))
+    heard = hear(client, 2)
+    assert {"type": "result", "id": "a", "output": None} in heard
+    assert {"type": "event", "name": "flashed", "payload": 7} in heard
+    client.send(json.dumps({"type": "send", "id": "m", "queue": "programmes", "body": 3}))
+    [receipt] = hear(client, 1)
+    assert (receipt["id"], receipt["output"]["status"]) == ("m", "queued")
+    assert station.status == "pending"
+
+
 def test_a_server_that_stops_lets_its_clients_go(broker, cookie):
     """They are told to come back, and the server does not wait for them."""
     Station.create("main")

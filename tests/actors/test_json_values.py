@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from django_rivet.api.values import jsonable, stored_value
+from django_rivet.actors.json_values import jsonable, stored_value
 from django_rivet.engine import codec
 
 STORABLE = st.recursive(
