@@ -174,4 +174,5 @@ from tests.journeys import (  # noqa: E402, F401 - makes their actors known to w
     field_actors,
     hanging_actors,
     limit_actors,
+    operated_actors,
 )
