@@ -92,7 +92,7 @@ class ActorAdmin(AskedActors, ActorList):
         return {
             "operations": [self.button(each, actor) for each in on_workflow],
             "handlers": [
-                (handler, [self.button(each, actor, handler.path) for each in on_handlers]) for handler in page.handlers
+                (handler, [self.button(each, actor, handler.id) for each in on_handlers]) for handler in page.handlers
             ],
         }
 

@@ -15,13 +15,12 @@ from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils.http import urlencode
 from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods
 
 from django_rivet.actors.exceptions import ActorNotFoundError
 from django_rivet.admin import words
-from django_rivet.admin.handlers import failed_handler
+from django_rivet.admin.handlers import failed_handler, path_of_handler
 from django_rivet.admin.operations import (
     HANDLER_OPERATIONS,
     OPERATIONS,
@@ -41,14 +40,14 @@ if TYPE_CHECKING:
 else:
     _ModelAdmin = admin.ModelAdmin
 
-MAX_PATH = 20_000
-"""Nobody's address is longer."""
-
 
 class WhyForm(forms.Form):
     """The reason, or the note."""
 
-    text = forms.CharField(max_length=MAX_NOTE, widget=forms.Textarea(attrs={"rows": 3, "class": "vLargeTextField"}))
+    text = forms.CharField(
+        max_length=MAX_NOTE,
+        widget=forms.Textarea(attrs={"rows": 3, "class": "vLargeTextField", "autofocus": True}),
+    )
 
 
 class AskedActors(_ModelAdmin):
@@ -73,9 +72,8 @@ class AskedActors(_ModelAdmin):
             for operation in (*OPERATIONS, *HANDLER_OPERATIONS)
         ]
 
-    def button(self, operation: Operation, actor: Actor, path: str = "") -> dict[str, Any]:
-        query = f"?{urlencode({'step': path})}" if operation.concerns_handler else ""
-        url = self._url(operation.name, actor) + query
+    def button(self, operation: Operation, actor: Actor, handler_id: int = 0) -> dict[str, Any]:
+        url = self._url(operation.name, actor) + (f"?handler={handler_id}" if handler_id else "")
         return {"label": operation.label, "url": url, "is_grave": operation.is_grave}
 
     def operation_view(self, request: HttpRequest, actor_id: uuid.UUID, operation: Operation) -> HttpResponse:
@@ -85,20 +83,35 @@ class AskedActors(_ModelAdmin):
         actor = self.get_object(request, str(actor_id))
         if actor is None:
             return self.not_found(request, str(actor_id))
-        asked = request.POST if request.method == "POST" else request.GET
-        step = asked.get("step", "")[:MAX_PATH] if operation.concerns_handler else ""
+        handler_id = _number(request.POST.get("handler") or request.GET.get("handler", ""))
+        path = path_of_handler(actor.pk, handler_id) if operation.concerns_handler else ""
         form = WhyForm(request.POST or None) if operation.asks_for else None
         if form is not None:
             form.fields["text"].label = str(operation.asks_for)
         if request.method == "POST" and (form is None or form.is_valid()):
             instruction = Instruction(
                 by=str(request.user.get_username())[:MAX_PERSON],
-                path=step,
+                path=path,
                 text=form.cleaned_data["text"] if form is not None else "",
                 seen=request.POST.get("seen", ""),
             )
             return self._operate(request, actor, operation, instruction)
-        return self._ask(request, actor, operation, step, form)
+        handler = failed_handler(actor.pk, handler_id) if operation.concerns_handler else None
+        context = {
+            **self.page_context(request),
+            "title": operation.label,
+            "actor": actor,
+            "actor_url": self._url("change", actor),
+            "operation": operation,
+            "has_effect": operation.fits(actor.run) and (handler is not None or not operation.concerns_handler),
+            "status": words.badge(actor.run.status, actor.run.get_status_display()),
+            "debts": owed(actor.pk) if operation.is_grave and not operation.concerns_handler else 0,
+            "handler": handler,
+            "form": form,
+            # A form that comes back for want of a reason still is about what was looked at first.
+            "seen": request.POST.get("seen") or operation.seen(actor.run, path),
+        }
+        return TemplateResponse(request, "admin/django_rivet/operation.html", context)
 
     # What all pages of an actor need ---------------------------------------------------------
 
@@ -119,26 +132,6 @@ class AskedActors(_ModelAdmin):
         return HttpResponseRedirect(reverse("admin:django_rivet_actor_changelist", current_app=self.admin_site.name))
 
     # Below: how it is done -------------------------------------------------------------------
-
-    def _ask(
-        self, request: HttpRequest, actor: Actor, operation: Operation, step: str, form: WhyForm | None
-    ) -> HttpResponse:
-        handler = failed_handler(actor.pk, step) if operation.concerns_handler else None
-        context = {
-            **self.page_context(request),
-            "title": operation.label,
-            "actor": actor,
-            "actor_url": self._url("change", actor),
-            "operation": operation,
-            "has_effect": operation.fits(actor.run) and (handler is not None or not operation.concerns_handler),
-            "status": words.badge(actor.run.status, actor.run.get_status_display()),
-            "debts": owed(actor.pk) if operation.is_grave and not operation.concerns_handler else 0,
-            "handler": handler,
-            "form": form,
-            # A form that comes back for want of a reason still is about what was looked at first.
-            "seen": request.POST.get("seen") or operation.seen(actor.run, step),
-        }
-        return TemplateResponse(request, "admin/django_rivet/operation.html", context)
 
     def _operate(
         self, request: HttpRequest, actor: Actor, operation: Operation, instruction: Instruction
@@ -182,6 +175,11 @@ class AskedActors(_ModelAdmin):
 
 def _url_name(name: str) -> str:
     return f"django_rivet_actor_{name.replace('-', '_')}"
+
+
+def _number(text: str) -> int:
+    """0, which is nobody's number, where it is none."""
+    return int(text) if text.isdecimal() and len(text) <= 18 else 0
 
 
 def _told(operation: Operation, instruction: Instruction) -> str:

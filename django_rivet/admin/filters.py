@@ -50,7 +50,7 @@ class TypeFilter(SimpleListFilter):
 class OverdueFilter(SimpleListFilter):
     """Those that the overview and ``rivet_status`` count as overdue."""
 
-    title = _("time")
+    title = _("due time")
     parameter_name = "overdue"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, Any]]:

@@ -22,9 +22,9 @@ MAX_ERROR = 400
 class FailedHandler:
     """One of them."""
 
-    path: str
-    """Of its step, as it is stored; never shown."""
+    id: int
     step: str
+    """The path of its step."""
     handler: str
     attempts: str
     error: Excerpt | None
@@ -36,11 +36,16 @@ def failed_handlers(actor_id: uuid.UUID) -> list[FailedHandler]:
     return [_handler(row) for row in _failed(actor_id).order_by("-seq")[:MAX_HANDLERS]]
 
 
-def failed_handler(actor_id: uuid.UUID, path: str) -> FailedHandler | None:
-    """That of the step at ``path``; None where it has not failed, or is no longer so."""
-    # PostgreSQL takes no NUL in a value, and no path bears one.
-    row = _failed(actor_id).filter(path=path).order_by("-run").first() if "\0" not in path else None
+def failed_handler(actor_id: uuid.UUID, handler_id: int) -> FailedHandler | None:
+    """None where it has not failed, or is no longer so."""
+    row = _failed(actor_id).filter(pk=handler_id).first()
     return _handler(row) if row is not None else None
+
+
+def path_of_handler(actor_id: uuid.UUID, handler_id: int) -> str:
+    """Of its step, whatever became of the handler; empty where there is no such handler."""
+    found = Compensation.objects.using(alias()).filter(actor_id=actor_id, pk=handler_id)
+    return found.values_list("path", flat=True).first() or ""
 
 
 def seen_of_handler(run: WorkflowRun, path: str) -> str:
@@ -60,7 +65,7 @@ def _failed(actor_id: uuid.UUID) -> QuerySet[Compensation]:
 def _handler(row: Any) -> FailedHandler:
     error = read_error(row.error)
     return FailedHandler(
-        path=row.path,
+        id=row.pk,
         step=visible(row.path),
         handler=visible(row.handler),
         attempts=words.attempts(row.attempts),

@@ -22,7 +22,7 @@ class TripActor(Actor):
         ctx.rollback_checkpoint("trip")
         ctx.step("flight", self.book, "flight", rollback=self.cancel)
         ctx.step("hotel", self.book, "hotel", rollback=self.cancel)
-        ctx.step("car", self.car)
+        ctx.step("car", self.car, max_retries=2, retry_backoff_base=0.25)
 
     def book(self, what: str) -> str:
         self.state.booked.append(what)
@@ -34,7 +34,7 @@ class TripActor(Actor):
         self.state.booked.remove(what)
 
     def car(self) -> None:
-        raise CriticalError("no car to be had")
+        raise ConnectionError("no car to be had")
 
 
 class GuestBookActor(Actor):
@@ -51,6 +51,5 @@ class GuestBookActor(Actor):
             guest = turn.queue.next("wait", names=["guests"]).body
             turn.step("write", self.write, guest)
 
-    def write(self, guest: str) -> str:
+    def write(self, guest: str) -> None:
         self.state.guests.append(guest)
-        return f"{guest} was here, and this line is too long to stand in one row of the history"
