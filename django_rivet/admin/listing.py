@@ -11,14 +11,14 @@ from django.contrib.admin.views.main import ChangeList
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from django_rivet.admin import words
 from django_rivet.admin.filters import OverdueFilter, TypeFilter
-from django_rivet.admin.text import excerpt, read_error, visible
+from django_rivet.admin.text import excerpt, read_error
 from django_rivet.models import Actor
 from django_rivet.store.database import alias
 
@@ -81,8 +81,7 @@ class ActorList(_ModelAdmin):
 
     @admin.display(description=_("type"), ordering="type")
     def shown_type(self, actor: Actor) -> SafeString:
-        # A long name may wrap behind the label of its app.
-        return format_html_join(mark_safe(".<wbr>"), "{}", ((part,) for part in visible(actor.type).split(".")))
+        return words.type_name(actor.type)
 
     @admin.display(description=_("status"))
     def shown_status(self, actor: Actor) -> SafeString:

@@ -36,7 +36,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class TypeRow:
-    type: str
+    type: SafeString
     total: Count
     counts: list[Count]
 
@@ -156,7 +156,7 @@ def _urgent(found: Overview, links: _Links) -> list[Count]:
 def _type_row(name: str, counts: object, occurring: list[str], links: _Links) -> TypeRow:
     assert isinstance(counts, dict)
     return TypeRow(
-        visible(name),
+        words.type_name(name),
         Count(sum(counts.values()), links.to_list(type_name=name)),
         [
             Count(

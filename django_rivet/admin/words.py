@@ -6,11 +6,12 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 from django.utils.formats import date_format
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.timesince import timesince, timeuntil
 from django.utils.translation import gettext, ngettext
 
+from django_rivet.admin.text import visible
 from django_rivet.models import WorkflowRun
 
 LATE_AFTER = timedelta(seconds=5)
@@ -85,6 +86,11 @@ def seconds(number: float) -> str:
     if number < 60:
         return f"{number:.1f} s"
     return str(timedelta(seconds=round(number)))
+
+
+def type_name(name: str) -> SafeString:
+    """A long one may wrap behind the label of its app."""
+    return format_html_join(mark_safe(".<wbr>"), "{}", ((part,) for part in visible(name).split(".")))
 
 
 def attempts(count: int) -> str:

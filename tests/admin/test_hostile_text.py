@@ -39,6 +39,7 @@ def hostile(_isolated, rivet):
             ctx.rollback_checkpoint("undo")
             ctx.step(NAME, self.echo, rollback=self.undo)
             ctx.queue.next(f"wait {NAME}", names=["orders"])
+            ctx.get_version(f"version {NAME}", 2)
             ctx.step(f"fail {NAME}", self.fail)
 
         def echo(self):
@@ -48,7 +49,7 @@ def hostile(_isolated, rivet):
             raise CriticalError(HOSTILE)
 
         def fail(self):
-            raise CriticalError(HOSTILE)
+            raise type(SCRIPT, (CriticalError,), {})(HOSTILE)
 
     handle = Victim.create(tuple(HOSTILE.split("/")), {"input": HOSTILE})
     handle.send("orders", {"note": HOSTILE})

@@ -50,8 +50,8 @@ def test_actors_are_counted_by_type_and_status(operator, trip, sleeper, rivet):
     html = read(operator, OVERVIEW)
 
     table = text(html.partition('<table class="rivet-counts"')[2].partition("</table")[0].partition(">")[2])
-    assert table == ("Type Actors sleeping failed cancelled tests.Sleeper 2 1 0 1 tests.Trip 2 0 2 0 All 4 1 2 1")
-    row = html.partition("tests.Trip</bdi></th>")[2].partition("</tr>")[0]
+    assert table == ("Type Actors sleeping failed cancelled tests. Sleeper 2 1 0 1 tests. Trip 2 0 2 0 All 4 1 2 1")
+    row = html.partition("Trip</bdi></th>")[2].partition("</tr>")[0]
     addresses = [unescape(part.partition('"')[0]) for part in row.split('href="')[1:]]
     assert [_keys(operator, address) for address in addresses] == [["two", "one"], ["two", "one"]]
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 from django_rivet import Actor, CriticalError, Queue, workflow
 from tests.journeys.models import Effect
+
+A_WHILE = 0.2
+"""Seconds: a time line is to have something to draw."""
 
 
 def answers(partner: str) -> str:
@@ -25,10 +30,12 @@ class TripActor(Actor):
         ctx.step("car", self.car, max_retries=2, retry_backoff_base=0.25)
 
     def book(self, what: str) -> str:
+        time.sleep(A_WHILE)
         self.state.booked.append(what)
         return what
 
     def cancel(self, rollback, what: str) -> None:
+        time.sleep(A_WHILE)
         if not Effect.objects.filter(name=answers(what)).exists():
             raise CriticalError(f"the {what} does not answer")
         self.state.booked.remove(what)
