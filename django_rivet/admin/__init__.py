@@ -1,7 +1,7 @@
-"""The operators' face in Django's own admin: look at actors, recover and cancel them.
+"""The operators' face in Django's own admin: see how all actors stand, look at one, recover, pause or cancel it.
 
-It writes no row itself: what an operator asks for goes through ``store.lifecycle``, as from a handle. It needs no
-actor class to be registered, so that what a deploy has left behind can still be read and ended.
+It writes no row itself: what an operator asks for goes through ``store``, as from a handle. It needs no actor class to
+be registered, so that what a deploy has left behind can still be read and ended.
 Start with ``actors``; what the page of one actor shows is put together in ``page`` and ``history``.
 """
 

@@ -10,8 +10,10 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from django_rivet.admin.text import visible
+from django_rivet.admin.words import LATE_AFTER
 from django_rivet.models import Actor
 from django_rivet.store.database import rows
+from django_rivet.store.overview import overdue_runs
 
 MAX_TYPES = 100
 
@@ -43,3 +45,18 @@ class TypeFilter(SimpleListFilter):
             return queryset
         # PostgreSQL takes no NUL in a value, and no type bears one.
         return queryset.filter(type=wanted) if "\0" not in wanted else queryset.none()
+
+
+class OverdueFilter(SimpleListFilter):
+    """Those that the overview and ``rivet_status`` count as overdue."""
+
+    title = _("due time")
+    parameter_name = "overdue"
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, Any]]:
+        return [("1", _("Overdue"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Actor]) -> QuerySet[Actor]:
+        if self.value() != "1":
+            return queryset
+        return queryset.filter(pk__in=overdue_runs(LATE_AFTER.total_seconds()).values("pk"))

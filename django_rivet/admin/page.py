@@ -14,11 +14,15 @@ from django.utils.translation import gettext, ngettext
 from django_rivet.actors.exceptions import UnknownActorTypeError
 from django_rivet.actors.registry import registry
 from django_rivet.admin import words
+from django_rivet.admin.frames import Trace, read_trace
+from django_rivet.admin.handlers import FailedHandler, failed_handlers
 from django_rivet.admin.history import MAX_ENTRIES, Line, RecentHistory
 from django_rivet.admin.operations import owed
 from django_rivet.admin.text import Excerpt, excerpt, pretty_json, read_error, visible
+from django_rivet.admin.timeline import Timeline
 from django_rivet.models import Actor, Message, WorkflowRun
 from django_rivet.store.database import alias, database_now
+from django_rivet.store.lifecycle import FINISHED
 
 MAX_STATE = 16 * 1024
 MAX_VALUE = 4 * 1024
@@ -26,6 +30,12 @@ MAX_BODY = 2000
 MAX_MESSAGES = 20
 MAX_GENERATIONS = 20
 MAX_ERROR = 2000
+
+SECONDS = 1
+SECONDS_STILL = 5
+"""Where only an operator can make it go on."""
+
+STANDS_STILL = (*FINISHED, "failed", "rollback_failed", "paused")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +62,9 @@ class ActorPage:
 
     facts: list[Fact]
     error: Excerpt | None
-    traceback: str
+    trace: Trace | None
+    handlers: list[FailedHandler]
+    """Rollback handlers that an operator has to decide about."""
     state: Excerpt
     misfit: str
     """Why the state cannot be loaded any more."""
@@ -60,6 +72,7 @@ class ActorPage:
     output: Excerpt | None
     messages: list[WaitingMessage]
     message_count: int
+    timeline: Timeline
     lines: list[Line]
     older_than: int | None
     is_newest: bool
@@ -68,30 +81,37 @@ class ActorPage:
     generations: list[int] = field(default_factory=list)
     """That can be read; the current one in front."""
     max_entries: int = MAX_ENTRIES
+    seconds: int | None = None
+    """How often who looks on should look again; None: nothing will happen any more."""
 
 
 def actor_page(actor: Actor, generation: int | None = None, before: int | None = None) -> ActorPage:
     """``generation``: an earlier one, None for the current; ``before``: only what is older than that entry."""
     run = actor.run
     error = read_error(run.error)
+    now = database_now()
     history = RecentHistory(actor.pk, generation, before)
+    timeline = Timeline(history.tree(), run.updated_at if run.status in STANDS_STILL else now)
     messages, message_count = _waiting_messages(actor.pk)
     return ActorPage(
-        facts=_facts(actor, database_now()),
+        facts=_facts(actor, now),
         error=excerpt(str(error), MAX_ERROR) if error is not None else None,
-        traceback=visible(error.stack) if error is not None else "",
+        trace=read_trace(error.stack) if error is not None and error.stack else None,
+        handlers=failed_handlers(actor.pk),
         state=pretty_json(actor.state, MAX_STATE),
         misfit=_misfit(actor),
         input=_value(actor.input),
         output=_value(run.output),
         messages=messages,
         message_count=message_count,
-        lines=list(history.lines()),
+        timeline=timeline,
+        lines=list(history.lines(timeline)),
         older_than=history.older_than,
         is_newest=before is None,
         generation=run.generation if generation is None else generation,
         is_current=generation is None,
         generations=list(range(run.generation, max(-1, run.generation - MAX_GENERATIONS), -1)),
+        seconds=None if run.status in FINISHED else SECONDS_STILL if run.status in STANDS_STILL else SECONDS,
     )
 
 
@@ -135,6 +155,10 @@ def _status_note(run: WorkflowRun, now: datetime) -> str:
     notes = []
     if words.is_late(run, now):
         notes.append(gettext("overdue: is a worker running?"))
+    if run.pausing:
+        notes.append(gettext("asked to pause"))
+    if run.status == "paused" and run.paused_from:
+        notes.append(gettext("was %(status)s") % {"status": run.get_paused_from_display()})
     if run.request and run.status not in ("cancelled", "completed"):
         notes.append(gettext("asked to %(request)s") % {"request": run.get_request_display()})
     return "; ".join(notes)

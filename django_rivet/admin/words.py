@@ -6,11 +6,12 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 from django.utils.formats import date_format
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.timesince import timesince, timeuntil
 from django.utils.translation import gettext, ngettext
 
+from django_rivet.admin.text import visible
 from django_rivet.models import WorkflowRun
 
 LATE_AFTER = timedelta(seconds=5)
@@ -45,6 +46,13 @@ def exact(moment: datetime) -> SafeString:
     return format_html('<time datetime="{}">{}</time>', local.isoformat(), date_format(local, "Y-m-d H:i:s"))
 
 
+def clock(moment: datetime) -> SafeString:
+    """The time of day to the second; the date is in its title."""
+    local = timezone.localtime(moment)
+    words = date_format(local, "H:i:s")
+    return format_html('<time datetime="{}" title="{}">{}</time>', local.isoformat(), _full(local), words)
+
+
 def relative(moment: datetime, now: datetime) -> SafeString:
     """``3 minutes ago``; the exact time is in its title."""
     local = timezone.localtime(moment)
@@ -67,14 +75,22 @@ def age(moment: datetime, now: datetime) -> SafeString:
 def duration(start: datetime | None, end: datetime | None) -> str:
     if start is None or end is None:
         return ""
-    seconds = (end - start).total_seconds()
-    if seconds < 0.001:
-        return ""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    return str(timedelta(seconds=round(seconds)))
+    lasted = (end - start).total_seconds()
+    return seconds(lasted) if lasted >= 0.001 else ""
+
+
+def seconds(number: float) -> str:
+    """``340 ms``, ``2.5 s`` or ``1:02:03``."""
+    if number < 1:
+        return f"{number * 1000:.0f} ms"
+    if number < 60:
+        return f"{number:.1f} s"
+    return str(timedelta(seconds=round(number)))
+
+
+def type_name(name: str) -> SafeString:
+    """A long one may wrap behind the label of its app."""
+    return format_html_join(mark_safe(".<wbr>"), "{}", ((part,) for part in visible(name).split(".")))
 
 
 def attempts(count: int) -> str:

@@ -6,6 +6,7 @@ statements workers go on, so the parts may differ by what happened in that insta
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -61,6 +62,7 @@ class Late:
     key: str
     status: str
     seconds: float
+    actor_id: uuid.UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,7 @@ class Troubled:
     error: ErrorInfo | None
     seconds: float
     """Since its last change; for a diverged actor that is its last try."""
+    actor_id: uuid.UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +165,13 @@ def overview(overdue_after: float, *, with_types: bool = False) -> Overview:
     )
 
 
+def overdue_runs(after: float) -> QuerySet[Any]:
+    """Those that ``overview(after).overdue`` counts, to narrow a list with."""
+    now = database_now()
+    full = lines(_due(now, 0), _leases(now).running)
+    return _late(now, after, [line.type_name for line in full])
+
+
 # Below: how it is done ---------------------------------------------------------------------------
 
 
@@ -208,20 +218,23 @@ def _due(now: datetime, after: float) -> QuerySet[Any]:
     return due.filter(since__lte=now - timedelta(seconds=after))
 
 
-def _overdue(now: datetime, after: float, full: Collection[str]) -> Overdue:
+def _late(now: datetime, after: float, full: Collection[str]) -> QuerySet[Any]:
     """``full``: types whose actors wait for each other; no worker is missing there."""
+    return _due(now, after).exclude(actor__type__in=full)
+
+
+def _overdue(now: datetime, after: float, full: Collection[str]) -> Overdue:
     late = (
-        _due(now, after)
-        .exclude(actor__type__in=full)
+        _late(now, after, full)
         .annotate(size=Window(Count("pk")))
         .order_by("since", "pk")
-        .values_list("actor__type", "actor__key", "status", "since", "size")[:SHOWN_OVERDUE]
+        .values_list("actor__type", "actor__key", "status", "since", "pk", "size")[:SHOWN_OVERDUE]
     )
     found = list(late)
     return Overdue(
         after,
-        count=found[0][4] if found else 0,
-        oldest=tuple(Late(name, key, status, _age(since, now)) for name, key, status, since, _ in found),
+        count=found[0][5] if found else 0,
+        oldest=tuple(Late(name, key, status, _age(since, now), pk) for name, key, status, since, pk, _ in found),
     )
 
 
@@ -291,11 +304,11 @@ def _troubled(now: datetime) -> tuple[Troubled, ...]:
         _runs()
         .filter(status__in=TROUBLED)
         .order_by(urgency, "-updated_at", "pk")
-        .values_list("actor__type", "actor__key", "status", "error", "updated_at")[:SHOWN_TROUBLED]
+        .values_list("actor__type", "actor__key", "status", "error", "updated_at", "pk")[:SHOWN_TROUBLED]
     )
     return tuple(
-        Troubled(name, key, status, _read_error(error), _age(updated_at, now))
-        for name, key, status, error, updated_at in found
+        Troubled(name, key, status, _read_error(error), _age(updated_at, now), pk)
+        for name, key, status, error, updated_at, pk in found
     )
 
 

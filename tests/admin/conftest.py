@@ -17,8 +17,8 @@ LogIn = Callable[..., Client]
 def log_in(db: None) -> LogIn:
     """``log_in("view_actor", "cancel_actor")``: a browser of staff with just these permissions."""
 
-    def with_permissions(*codenames: str) -> Client:
-        user = User.objects.create_user("-".join(codenames) or "nobody", is_staff=True)
+    def with_permissions(*codenames: str, username: str = "") -> Client:
+        user = User.objects.create_user(username or "-".join(codenames) or "nobody", is_staff=True)
         user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
         client = Client()
         client.force_login(user)
@@ -30,7 +30,7 @@ def log_in(db: None) -> LogIn:
 @pytest.fixture
 def operator(log_in: LogIn) -> Client:
     """One who may do all that the page offers."""
-    return log_in("view_actor", "recover_actor", "cancel_actor")
+    return log_in("view_actor", "recover_actor", "cancel_actor", "pause_actor", "compensate_actor", username="operator")
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ from django.urls import reverse
 from django_rivet.runtime.handles import Handle
 
 LIST = reverse("admin:django_rivet_actor_changelist")
+OVERVIEW = reverse("admin:django_rivet_actor_overview")
 
 
 def url(actor: Any, operation: str = "change") -> str:
@@ -28,6 +29,16 @@ def buttons(html: str) -> list[str]:
     return _Reader(html).buttons
 
 
+def hidden(html: str, name: str) -> str:
+    """The value of a form's hidden field; empty where there is none."""
+    return _Reader(html).hidden.get(name, "")
+
+
+def links(html: str) -> dict[str, str]:
+    """By what they say: where the links of a page lead."""
+    return _Reader(html).links
+
+
 def tree(html: str) -> str:
     """The history that an actor's page draws: indented, two spaces between words, without times."""
     return "\n".join(_Reader(html).tree)
@@ -44,6 +55,9 @@ class _Reader(HTMLParser):
         self.text = ""
         self.tree: list[str] = []
         self.buttons: list[str] = []
+        self.hidden: dict[str, str] = {}
+        self.links: dict[str, str] = {}
+        self._link: tuple[str, str] | None = None
         self._depth = -1
         self._line: list[str] | None = None
         self._quiet = 0
@@ -59,8 +73,16 @@ class _Reader(HTMLParser):
         elif self._line is not None and tag == "span" and ("rivet-when" in classes or self._quiet):
             self._quiet += 1
         self._button = tag == "a" and "button" in classes
+        if tag == "a":
+            self._link = (dict(attrs).get("href") or "", "")
+        if tag == "input" and dict(attrs).get("type") == "hidden":
+            self.hidden[dict(attrs)["name"] or ""] = dict(attrs).get("value") or ""
 
     def handle_endtag(self, tag: str) -> None:
+        if tag == "a" and self._link is not None:
+            address, words = self._link
+            self.links[" ".join(words.split())] = address
+            self._link = None
         if tag == "ul" and self._depth >= 0:
             self._depth -= 1
         elif tag == "span" and self._quiet:
@@ -71,6 +93,8 @@ class _Reader(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data + " "
+        if self._link is not None:
+            self._link = (self._link[0], f"{self._link[1]} {data}")
         if self._line is not None and not self._quiet and data.strip():
             self._line.append(data.strip())
         if self._button and data.strip():

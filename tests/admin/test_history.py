@@ -32,7 +32,7 @@ def test_a_rolled_back_order_is_drawn_where_it_happened(operator, checkout, rive
             "    order  block  failed",
             "    CriticalError: the card was declined",
             "      order  checkpoint  completed",
-            '      reserve  step  completed  1 attempt  "reserve-declined"',
+            '      reserve  step  completed  1 attempt  "reserve-declined"  rolled back',
             "      charge  step  failed  1 attempt",
             "      CriticalError: the card was declined",
             "      reserve  rolled back  1 attempt  self:release",
@@ -48,7 +48,7 @@ def test_a_rollback_of_the_whole_workflow_stands_at_its_end(operator, trip, rive
     assert tree(read(operator, url(handle))) == "\n".join(
         [
             "trip  checkpoint  completed",
-            "flight  step  completed  1 attempt",
+            "flight  step  completed  1 attempt  rolled back",
             "car  step  failed  1 attempt",
             "ConnectionError: no car to be had",
             "flight  rolled back  1 attempt  self:cancel_flight",

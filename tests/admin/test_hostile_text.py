@@ -1,10 +1,16 @@
 """Text from outside stays text, on every page."""
 
+from html import unescape
+
 import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.utils.html import escape
 
 from django_rivet import Actor, CriticalError, Queue, workflow
 from django_rivet.models import Actor as ActorRow
-from tests.admin.pages import LIST, read, url
+from django_rivet.models import Compensation
+from tests.admin.pages import LIST, OVERVIEW, read, url
 
 pytestmark = pytest.mark.django_db
 
@@ -33,6 +39,7 @@ def hostile(_isolated, rivet):
             ctx.rollback_checkpoint("undo")
             ctx.step(NAME, self.echo, rollback=self.undo)
             ctx.queue.next(f"wait {NAME}", names=["orders"])
+            ctx.get_version(f"version {NAME}", 2)
             ctx.step(f"fail {NAME}", self.fail)
 
         def echo(self):
@@ -42,7 +49,7 @@ def hostile(_isolated, rivet):
             raise CriticalError(HOSTILE)
 
         def fail(self):
-            raise CriticalError(HOSTILE)
+            raise type(SCRIPT, (CriticalError,), {})(HOSTILE)
 
     handle = Victim.create(tuple(HOSTILE.split("/")), {"input": HOSTILE})
     handle.send("orders", {"note": HOSTILE})
@@ -51,13 +58,61 @@ def hostile(_isolated, rivet):
     return handle
 
 
-@pytest.mark.parametrize("page", ["change", "history", "recover", "cancel", "cancel_rollback"])
+@pytest.mark.parametrize("page", ["change", "history", "recover", "pause", "resume", "cancel", "cancel_rollback"])
 def test_the_pages_of_an_actor_show_it_as_text(operator, hostile, page):
     """Page, log and questions."""
     html = read(operator, url(hostile, page))
 
     _is_harmless(html)
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+
+
+@pytest.mark.parametrize("page", ["retry_handler", "skip_handler", "confirm_handler"])
+def test_the_questions_about_its_handlers_show_it_as_text(operator, hostile, page):
+    """Also where the reason is missing, and where what the address names is no handler."""
+    failed = {"handler": Compensation.objects.get().pk}
+
+    html = read(operator, url(hostile, page), **failed)
+    _is_harmless(html)
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+    _is_harmless(operator.post(url(hostile, page), {**failed, "text": " "}, follow=True).content.decode())
+    _is_harmless(read(operator, url(hostile, page), handler=HOSTILE))
+    again = operator.post(url(hostile, page), {"handler": HOSTILE, "text": HOSTILE, "seen": HOSTILE}, follow=True)
+    _is_harmless(again.content.decode())
+
+
+def test_what_is_asked_for_again_and_again_is_text_too(operator, hostile):
+    """The part of a page that is fetched while somebody looks."""
+    for address in (url(hostile), OVERVIEW):
+        html = operator.get(address, headers={"X-Rivet-Live": "1"}).content.decode()
+        _is_harmless(html)
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+
+
+def test_the_overview_shows_it_as_text(operator, hostile):
+    """Types, keys and errors of those that need somebody."""
+    ActorRow.objects.update(type=HOSTILE[:200])
+
+    html = read(operator, OVERVIEW)
+
+    _is_harmless(html)
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+
+
+def test_a_reason_and_who_gave_it_are_text_on_every_page(operator, hostile):
+    """In the history, in the message and in the log; the head of the page is Django's own."""
+    User.objects.filter(username="operator").update(username=f"{SCRIPT}{REVERSED}")
+    failed = {"handler": Compensation.objects.get().pk}
+
+    after = operator.post(url(hostile, "skip_handler"), {**failed, "text": HOSTILE}, follow=True).content.decode()
+
+    assert Compensation.objects.get().note == HOSTILE
+    assert f"({SCRIPT}" in unescape(after)
+    assert "\\u202egpj.exe" in LogEntry.objects.get().change_message
+    _is_harmless(_main(after))
+    for address in (url(hostile), url(hostile, "history")):
+        # Django's log shows who it was, by a name that only a superuser can give.
+        _is_harmless(_main(read(operator, address)).replace(escape(f"{SCRIPT}{REVERSED}"), ""))
 
 
 def test_the_list_shows_it_as_text(operator, hostile):
@@ -83,6 +138,10 @@ def test_characters_that_turn_the_text_around_are_spelt_out(operator, hostile):
 
 
 # Below: how it is done ---------------------------------------------------------------------------
+
+
+def _main(html):
+    return html.partition("<main")[2]
 
 
 def _is_harmless(html):

@@ -1,5 +1,7 @@
 """The buttons: what they do, what they leave behind, and what they never do."""
 
+from datetime import timedelta
+
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.messages import get_messages
@@ -8,11 +10,11 @@ from django.db import OperationalError
 from django.test import Client
 
 from django_rivet.models import Actor, Compensation, Entry, WorkflowRun
-from tests.admin.pages import buttons, read, text, url
+from tests.admin.pages import buttons, hidden, read, text, url
 
 pytestmark = pytest.mark.django_db
 
-OPERATIONS = ("recover", "cancel", "cancel_rollback")
+OPERATIONS = ("recover", "pause", "resume", "cancel", "cancel_rollback")
 
 
 def test_recover_lets_a_failed_workflow_go_on(operator, trip, rivet):
@@ -25,7 +27,7 @@ def test_recover_lets_a_failed_workflow_go_on(operator, trip, rivet):
 
     assert response["Location"] == url(handle)
     assert _messages(response) == [("success", "The workflow was recovered and goes on.")]
-    assert _log() == [("view_actor-recover_actor-cancel_actor", handle.id, "tests.Trip one", "Recover")]
+    assert _log() == [("operator", handle.id, "tests.Trip one", "Recover")]
     assert rivet.drive(handle) == "completed"
 
 
@@ -54,6 +56,55 @@ def test_cancel_and_roll_back_undoes_the_steps_first(operator, trip, rivet):
     assert [entry[3] for entry in _log()] == ["Cancel and roll back"]
     assert rivet.drive(handle) == "cancelled"
     assert Compensation.objects.get().status == "completed"
+
+
+def test_pause_holds_a_workflow_and_resume_lets_it_go_on(operator, trip, rivet):
+    """A second click is no second event: neither for the workflow nor for the log."""
+    handle = trip.create("one")
+
+    for _ in range(2):
+        response = operator.post(url(handle, "pause"))
+    assert [level for level, _ in _messages(response)] == ["success", "warning"]
+    assert handle.status == "paused"
+    assert "Status paused was pending" in text(read(operator, url(handle)))
+    rivet.drive(handle)
+    assert handle.status == "paused"
+
+    for _ in range(2):
+        operator.post(url(handle, "resume"))
+    assert rivet.drive(handle) == "failed"
+    assert [entry[3] for entry in _log()] == ["Pause", "Resume"]
+
+
+def test_a_pause_that_is_not_heeded_yet_can_be_taken_back(operator, sleeper, rivet):
+    """While a worker drives the actor the page says that the request has arrived, and offers the way back."""
+    handle = sleeper.create("one")
+    later = rivet.now() + timedelta(minutes=1)
+    WorkflowRun.objects.filter(pk=handle.id).update(status="running", holder="host:1", lease_until=later)
+
+    operator.post(url(handle, "pause"))
+
+    html = read(operator, url(handle))
+    assert "Status running asked to pause" in text(html)
+    assert buttons(html)[0] == "Resume…"
+
+
+def test_a_form_that_was_answered_twice_recovers_once(operator, trip, rivet):
+    """The workflow has failed again meanwhile: that failure nobody has looked at."""
+    handle = trip.create("one")
+    rivet.drive(handle)
+    form = {"seen": hidden(read(operator, url(handle, "recover")), "seen")}
+    assert form["seen"]
+
+    operator.post(url(handle, "recover"), form)
+    assert rivet.drive(handle) == "failed"
+    response = operator.post(url(handle, "recover"), form)
+
+    level, words = _messages(response)[-1]
+    assert level == "warning"
+    assert words == "Nothing was changed: something has happened since you were asked. Look again, please."
+    assert handle.status == "failed"
+    assert [entry[3] for entry in _log()] == ["Recover"]
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -92,7 +143,7 @@ def test_a_database_that_is_busy_is_reported(operator, sleeper, monkeypatch):
     def locked(*_):
         raise OperationalError("database is locked")
 
-    monkeypatch.setattr("django_rivet.admin.actors.operate", locked)
+    monkeypatch.setattr("django_rivet.admin.asking.operate", locked)
     response = operator.post(url(handle, "cancel"))
 
     assert _messages(response) == [("error", "Nothing was changed, the database was busy: database is locked")]
@@ -101,12 +152,14 @@ def test_a_database_that_is_busy_is_reported(operator, sleeper, monkeypatch):
 
 def test_the_buttons_fit_the_status(operator, trip, sleeper, rivet):
     """What would have no effect is not offered."""
-    failed, asleep, ended = trip.create("one"), sleeper.create("two"), sleeper.create("three")
+    failed, asleep, paused, ended = trip.create("1"), sleeper.create("2"), sleeper.create("3"), sleeper.create("4")
     rivet.drive(failed)
+    paused.pause()
     ended.cancel()
 
     assert buttons(read(operator, url(failed))) == ["Recover…", "Cancel…", "Cancel and roll back…"]
-    assert buttons(read(operator, url(asleep))) == ["Cancel…", "Cancel and roll back…"]
+    assert buttons(read(operator, url(asleep))) == ["Pause…", "Cancel…", "Cancel and roll back…"]
+    assert buttons(read(operator, url(paused))) == ["Resume…", "Cancel…", "Cancel and roll back…"]
     assert buttons(read(operator, url(ended))) == []
 
 
@@ -114,7 +167,10 @@ def test_the_buttons_fit_the_status(operator, trip, sleeper, rivet):
 def test_no_get_changes_anything(operator, trip, rivet, operation):
     """A link, a preview or a prefetch only ever asks."""
     handle = trip.create("one")
-    rivet.drive(handle)
+    if operation == "resume":
+        handle.pause()
+    elif operation != "pause":
+        rivet.drive(handle)
     before = _rows()
 
     html = read(operator, url(handle, operation))
@@ -165,7 +221,7 @@ def test_the_log_of_an_actor_can_be_read(operator, sleeper, rivet):
 
     shown = text(read(operator, url(handle, "history")))
 
-    assert "view_actor-recover_actor-cancel_actor Cancel" in shown
+    assert "operator Cancel" in shown
 
 
 # Below: how it is done ---------------------------------------------------------------------------

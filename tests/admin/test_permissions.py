@@ -5,11 +5,13 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from tests.admin.pages import LIST, buttons, read, url
+from django_rivet.models import Compensation
+from tests.admin.pages import LIST, OVERVIEW, buttons, read, url
 
 pytestmark = pytest.mark.django_db
 
-OPERATIONS = ("recover", "cancel", "cancel_rollback")
+HANDLER_OPERATIONS = ("retry_handler", "skip_handler", "confirm_handler")
+OPERATIONS = ("recover", "pause", "resume", "cancel", "cancel_rollback", *HANDLER_OPERATIONS)
 
 
 def test_staff_who_may_only_look_see_no_button(log_in, trip, rivet):
@@ -34,22 +36,31 @@ def test_staff_who_may_only_look_cannot_act(log_in, trip, rivet, operation, meth
 
 
 @pytest.mark.parametrize(
-    ("permission", "offered", "refused"),
+    ("permission", "offered", "allowed"),
     [
-        ("recover_actor", ["Recover…"], ["cancel", "cancel_rollback"]),
-        ("cancel_actor", ["Cancel…", "Cancel and roll back…"], ["recover"]),
+        ("recover_actor", ["Recover…"], {"recover"}),
+        ("cancel_actor", ["Cancel…", "Cancel and roll back…"], {"cancel", "cancel_rollback"}),
+        ("pause_actor", [], {"pause", "resume"}),
+        ("compensate_actor", ["Retry handler…", "Skip handler…", "Mark done…"], {*HANDLER_OPERATIONS}),
+        ("replay_actor", [], set()),
+        ("destroy_actor", [], set()),
     ],
 )
-def test_each_button_asks_for_its_own_permission(log_in, trip, rivet, permission, offered, refused):
+def test_each_button_asks_for_its_own_permission(log_in, trip, rivet, permission, offered, allowed):
     """One permission opens no other door."""
+    trip.rollback_works = False
     handle = trip.create("one")
-    rivet.drive(handle)
+    assert rivet.drive(handle) == "rollback_failed"
+    failed = {"handler": Compensation.objects.get().pk}
     client = log_in("view_actor", permission)
 
     assert buttons(read(client, url(handle))) == offered
-    for operation in refused:
-        assert client.post(url(handle, operation)).status_code == 403
-    assert handle.status == "failed"
+    for operation in sorted({*OPERATIONS} - allowed):
+        assert client.post(url(handle, operation), {**failed, "text": "no"}).status_code == 403, operation
+        assert client.get(url(handle, operation), failed).status_code == 403, operation
+    assert handle.status == "rollback_failed"
+    for operation in sorted(allowed):
+        assert client.get(url(handle, operation), failed).status_code == 200, operation
 
 
 def test_an_operation_needs_the_permission_to_see_the_actor(log_in, trip, rivet):
@@ -59,8 +70,9 @@ def test_an_operation_needs_the_permission_to_see_the_actor(log_in, trip, rivet)
     client = log_in("recover_actor")
 
     assert client.post(url(handle, "recover")).status_code == 403
-    assert client.get(url(handle)).status_code == 403
-    assert client.get(LIST).status_code == 403
+    for address in (url(handle), LIST, OVERVIEW):
+        assert client.get(address).status_code == 403
+        assert client.get(address, headers={"X-Rivet-Live": "1"}).status_code == 403
     assert handle.status == "failed"
 
 

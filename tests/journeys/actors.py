@@ -168,6 +168,7 @@ class LockingActor(Actor):
 from tests.journeys import (  # noqa: E402, F401 - makes their actors known to workers
     answering_actors,
     clock_actors,
+    admin_actors,
     commit_actors,
     courier_actors,
     cross_actors,

@@ -100,7 +100,7 @@ def test_hints_that_nobody_has_heard_are_remembered_beyond_one_look(
     for number in range(2):
         shop.Checkout.create(f"actor-{number}")
     looks = due_actors(2) * 3
-    monkeypatch.setattr(sweeping.runs, "due_actors", lambda limit: [looks.pop()])
+    monkeypatch.setattr("django_rivet.store.runs.due_actors", lambda limit: [looks.pop()])
     hinted: list[uuid.UUID] = []
     sweeper = Sweeper(lambda actor_id, type_name, epoch: hinted.append(actor_id), pause=1)
 
