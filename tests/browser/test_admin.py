@@ -14,8 +14,8 @@ from django.db import connection
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.browser.test_access import FETCH
-from tests.journeys.models import Effect
 from tests.journeys.admin_actors import GuestBookActor, TripActor, answers
+from tests.journeys.models import Effect
 
 HOTEL, FLIGHT = "hotel", "flight"
 ROOT = "/admin/django_rivet/actor/"

@@ -166,9 +166,9 @@ class LockingActor(Actor):
 
 
 from tests.journeys import (  # noqa: E402, F401 - makes their actors known to workers
+    admin_actors,
     answering_actors,
     clock_actors,
-    admin_actors,
     commit_actors,
     courier_actors,
     cross_actors,
