@@ -75,11 +75,16 @@ class Machine(Actor):
         context.sleep(name, node.seconds)
 
     def receive(self, context, name, path, node, may_undo):
+        completable = bool(node.completes)
         if node.batch or node.timeout is not None:
-            batch = context.queue.next_batch(name, count=node.batch, timeout=node.timeout)
-            self.report(context, name, *(message.body for message in batch))
+            batch = context.queue.next_batch(name, count=node.batch, timeout=node.timeout, completable=completable)
         else:
-            self.report(context, name, context.queue.next(name).body)
+            batch = [context.queue.next(name, completable=completable)]
+        if node.completes == "in a step":
+            context.step(f"{name} answered", self.answer, path, batch, retry_backoff_base=1)
+        elif completable:
+            self.complete(batch)
+        self.report(context, name, *(message.body for message in batch))
 
     def value(self, context, name, path, node, may_undo):
         value = getattr(context, node.kind)(name)
@@ -130,6 +135,16 @@ class Machine(Actor):
         else:
             self.world[current_step().idempotency_key] = path
         return path
+
+    def answer(self, path, batch):
+        self.complete(batch)
+        self.faults[path] = self.faults.get(path, 0) + 1
+        if self.faults[path] == 1:
+            raise OSError("fault")
+
+    def complete(self, batch):
+        for message in batch:
+            message.complete([message.body])
 
     def note(self, what):
         self.state.log.append(what)
@@ -197,7 +212,9 @@ def outcome(handle: Any, cls: type[Machine]) -> dict[str, Any]:
         "error": seen.error and str(seen.error),
         "log": seen.state.log,
         "world": sorted(cls.world.values()),
-        "left": list(Message.objects.filter(actor_id=handle.id, status="queued").values_list("body", flat=True)),
+        "mail": list(
+            Message.objects.filter(actor_id=handle.id).order_by("id").values_list("body", "status", "response")
+        ),
         "history": [
             (entry.path, entry.kind, entry.status, entry.rollback and (entry.rollback.status, entry.rollback.outcome))
             for entry in handle.history()

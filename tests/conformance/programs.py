@@ -31,6 +31,8 @@ class Receive:
 
     batch: int = 0
     timeout: float | None = None
+    completes: str = ""
+    """Where the messages are completed: "at once", "in a step" that fails at first; empty: they are taken for good."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,12 @@ def programs_of(steps: st.SearchStrategy[Step], **root: Any) -> st.SearchStrateg
         steps,
         steps,
         st.builds(Sleep, st.sampled_from([0, 60])),
-        st.builds(Receive, batch=st.integers(0, 3), timeout=st.sampled_from([None, 0, 30])),
+        st.builds(
+            Receive,
+            batch=st.integers(0, 3),
+            timeout=st.sampled_from([None, 0, 30]),
+            completes=st.sampled_from(["", "at once", "in a step"]),
+        ),
         st.builds(Value, st.sampled_from(["random", "uuid", "now"])),
     )
     return st.builds(Block, bodies(leaves | st.recursive(constructs(leaves), constructs, max_leaves=6), 2), **root)

@@ -37,6 +37,11 @@ def ends(program: Block, sent: int, mishaps: list[Accident], later_mishaps: list
 @examples
 @given(program=programs, sent=st.integers(0, 4), accidents=accidents)
 @example(program=Block((Loop((Receive(), Sleep(60), Step()), interval=1),)), sent=1, accidents=[Accident("after", 3)])
+@example(
+    program=Block((Loop((Receive(completes="at once"), Step(), Receive(batch=2, completes="in a step")), interval=1),)),
+    sent=4,
+    accidents=[Accident("before", 3)],
+)
 def test_a_random_program_ends_as_if_nothing_had_happened(program, sent, accidents):
     """Steps, waits, loops, blocks and rollbacks: the same end, and each completed step took effect once."""
     expected, _ = ends(program, sent, [])
