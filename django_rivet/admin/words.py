@@ -27,6 +27,8 @@ _TONES = {
     "paused": "warning",
     "cancelled": "warning",
     "owed": "warning",
+    "skipped": "warning",
+    "confirmed": "success",
 }
 _ACTIVE = ("pending", "sleeping", "rolling_back", "diverged")
 
