@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
+from django.db import connection, connections
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.chromium import ARGUMENTS, find_chromium
@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/browser/" in item.nodeid:
             item.add_marker(pytest.mark.journey)
-            item.add_marker(pytest.mark.timeout(300))
+            item.add_marker(pytest.mark.timeout(420))
             item.add_marker(pytest.mark.xdist_group("browser"))
 
 
@@ -53,6 +53,8 @@ def browser(monkeypatch: pytest.MonkeyPatch) -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=find_chromium(), headless=True, args=ARGUMENTS)
         yield browser
         browser.close()
+        # Beside a running loop Django keeps connections of its own, which nobody closes when the loop is gone.
+        connections.close_all()
 
 
 @pytest.fixture
