@@ -9,11 +9,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
+from django_rivet.admin.lateness import late_runs
 from django_rivet.admin.text import visible
-from django_rivet.admin.words import LATE_AFTER
 from django_rivet.models import Actor
 from django_rivet.store.database import rows
-from django_rivet.store.overview import overdue_runs
 
 MAX_TYPES = 100
 
@@ -59,4 +58,4 @@ class OverdueFilter(SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Actor]) -> QuerySet[Actor]:
         if self.value() != "1":
             return queryset
-        return queryset.filter(pk__in=overdue_runs(LATE_AFTER.total_seconds()).values("pk"))
+        return queryset.filter(pk__in=late_runs().values("pk"))

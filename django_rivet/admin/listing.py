@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_rivet.admin import words
 from django_rivet.admin.filters import OverdueFilter, TypeFilter
+from django_rivet.admin.lateness import late_among
 from django_rivet.admin.text import excerpt, read_error
 from django_rivet.models import Actor
 from django_rivet.store.database import alias
@@ -37,6 +38,14 @@ class ActorChangeList(ChangeList):
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Actor]:
         found: QuerySet[Actor] = super().get_queryset(request, exclude_parameters)
         return found.defer("state", "input", "run__output")
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        shown: Any = list(self.result_list)
+        late = late_among([actor.pk for actor in shown])
+        for actor in shown:
+            actor.is_late = actor.pk in late
+        self.result_list = shown
 
 
 class ActorList(_ModelAdmin):
@@ -86,7 +95,7 @@ class ActorList(_ModelAdmin):
     @admin.display(description=_("status"))
     def shown_status(self, actor: Actor) -> SafeString:
         word = actor.run.get_status_display()
-        if words.is_late(actor.run, timezone.now()):
+        if getattr(actor, "is_late", False):
             word = gettext("%(status)s, overdue") % {"status": word}
         return words.badge(actor.run.status, word)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.urls import reverse
@@ -10,6 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 
 from django_rivet.admin import words
+from django_rivet.admin.lateness import LATE_AFTER
 from django_rivet.admin.text import Excerpt, excerpt, visible
 from django_rivet.models import WorkflowRun
 from django_rivet.store.overview import Overview, overview
@@ -70,7 +72,7 @@ class OverviewPage:
 
 def overview_page(site: str) -> OverviewPage:
     """``site``: the name of the admin's site. As many statements for ten actors as for a million."""
-    found = overview(words.LATE_AFTER.total_seconds(), with_types=True)
+    found = overview(LATE_AFTER, with_types=True)
     links = _Links(site)
     occurring = [status for status, number in found.statuses.items() if number]
     types = found.types or {}
@@ -153,8 +155,7 @@ def _urgent(found: Overview, links: _Links) -> list[Count]:
     ]
 
 
-def _type_row(name: str, counts: object, occurring: list[str], links: _Links) -> TypeRow:
-    assert isinstance(counts, dict)
+def _type_row(name: str, counts: Mapping[str, int], occurring: list[str], links: _Links) -> TypeRow:
     return TypeRow(
         words.type_name(name),
         Count(sum(counts.values()), links.to_list(type_name=name)),

@@ -17,6 +17,7 @@ from django_rivet.admin import words
 from django_rivet.admin.frames import Trace, read_trace
 from django_rivet.admin.handlers import FailedHandler, failed_handlers
 from django_rivet.admin.history import MAX_ENTRIES, Line, RecentHistory
+from django_rivet.admin.lateness import late_among
 from django_rivet.admin.operations import owed
 from django_rivet.admin.text import Excerpt, excerpt, pretty_json, read_error, visible
 from django_rivet.admin.timeline import Timeline
@@ -123,7 +124,7 @@ def _facts(actor: Actor, now: datetime) -> list[Fact]:
     facts = [
         Fact(gettext("Type"), visible(actor.type), _type_note(actor.type)),
         Fact(gettext("Key"), visible(actor.key)),
-        Fact(gettext("Status"), words.badge(run.status, run.get_status_display()), _status_note(run, now)),
+        Fact(gettext("Status"), words.badge(run.status, run.get_status_display()), _status_note(run)),
         *_waits(run, now),
     ]
     if run.holder is not None and run.lease_until is not None:
@@ -151,9 +152,9 @@ def _type_note(type_name: str) -> str:
     return ""
 
 
-def _status_note(run: WorkflowRun, now: datetime) -> str:
+def _status_note(run: WorkflowRun) -> str:
     notes = []
-    if words.is_late(run, now):
+    if late_among([run.pk]):
         notes.append(gettext("overdue: is a worker running?"))
     if run.pausing:
         notes.append(gettext("asked to pause"))

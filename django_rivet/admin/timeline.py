@@ -74,8 +74,8 @@ class Timeline:
         undo = node.rollback
         if undo is None or undo.started_at is None:
             return []
-        is_failed = undo.status == "failed"
-        return list(self._bar("error" if is_failed else "undo", undo.started_at, undo.ended_at or self._until))
+        is_undone = undo.status in ("completed", "confirmed", "owed")
+        return list(self._bar("undo" if is_undone else "error", undo.started_at, undo.ended_at or self._until))
 
     # Below: how it is done -------------------------------------------------------------------
 

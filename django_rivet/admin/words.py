@@ -12,10 +12,6 @@ from django.utils.timesince import timesince, timeuntil
 from django.utils.translation import gettext, ngettext
 
 from django_rivet.admin.text import visible
-from django_rivet.models import WorkflowRun
-
-LATE_AFTER = timedelta(seconds=5)
-"""What is due is taken within a sweep; only what waits longer deserves a word."""
 
 _TONES = {
     "completed": "success",
@@ -27,8 +23,9 @@ _TONES = {
     "paused": "warning",
     "cancelled": "warning",
     "owed": "warning",
+    "skipped": "warning",
+    "confirmed": "success",
 }
-_ACTIVE = ("pending", "sleeping", "rolling_back", "diverged")
 
 
 def tone(status: str) -> str:
@@ -95,13 +92,6 @@ def type_name(name: str) -> SafeString:
 
 def attempts(count: int) -> str:
     return ngettext("%(count)d attempt", "%(count)d attempts", count) % {"count": count} if count else ""
-
-
-def is_late(run: WorkflowRun, now: datetime) -> bool:
-    """Whether a worker should have taken it by now: its time has come, or its worker is gone."""
-    if run.holder is not None:
-        return run.lease_until is not None and run.lease_until + LATE_AFTER < now
-    return run.status in _ACTIVE and run.due_at is not None and run.due_at + LATE_AFTER < now
 
 
 # Private -----------------------------------------------------------------------------------------

@@ -8,78 +8,39 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db.models import (
     Case,
     Count,
-    DateTimeField,
-    ExpressionWrapper,
-    F,
     Max,
-    OuterRef,
     Q,
     QuerySet,
-    Subquery,
     Sum,
-    TextField,
-    Value,
     When,
-    Window,
 )
-from django.db.models.functions import Coalesce, Concat, Greatest, Least, StrIndex
 
 from django_rivet.engine.entries import ErrorInfo
 from django_rivet.models import Message, WorkflowRun
 from django_rivet.store.capacity import Capacity, capacity
 from django_rivet.store.database import alias, connection, database_now
 from django_rivet.store.lines import Line, lines
+from django_rivet.store.overdue import CAN_BE_DUE, Overdue, due, late, overdue
 from django_rivet.store.run_errors import load_run_error
+from django_rivet.store.slots import caps
 
 Status = WorkflowRun.Status
 
-SHOWN_OVERDUE = 3
 SHOWN_TROUBLED = 10
-
-CAN_BE_DUE = (Status.PENDING, Status.RUNNING, Status.SLEEPING, Status.ROLLING_BACK, Status.DIVERGED)
-"""A worker drives only these."""
 
 FINISHED = (Status.COMPLETED, Status.CANCELLED)
 """Nobody will ever take what lies in their mailboxes."""
 
 TROUBLED = (Status.ROLLBACK_FAILED, Status.FAILED, Status.DIVERGED)
 """The most urgent first: what was taken and could not be given back."""
-
-
-@dataclass(frozen=True, slots=True)
-class Late:
-    """An actor that a worker should have taken."""
-
-    type_name: str
-    key: str
-    status: str
-    seconds: float
-    actor_id: uuid.UUID
-
-
-@dataclass(frozen=True, slots=True)
-class Overdue:
-    """Actors that have been due for longer than ``after`` seconds: no worker, too few, or none that knows the type.
-
-    Due is what the sweeper would hint at: the time has come, a message has come, or the worker is gone. Whoever waits
-    for a slot of a type that has none free is not late.
-    """
-
-    after: float
-    count: int = 0
-    oldest: tuple[Late, ...] = ()
-
-    @property
-    def oldest_seconds(self) -> float | None:
-        return self.oldest[0].seconds if self.oldest else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +109,7 @@ def overview(overdue_after: float, *, with_types: bool = False) -> Overview:
     now, skew = _clocks()
     counts = _counts(with_types=with_types)
     leases = _leases(now)
-    full = lines(_due(now, 0), leases.running)
+    full = lines(due(now, 0), leases.running)
     return Overview(
         now=now,
         clock_skew=skew,
@@ -156,7 +117,7 @@ def overview(overdue_after: float, *, with_types: bool = False) -> Overview:
         types=counts.types if with_types else None,
         takeovers=counts.takeovers,
         most_takeovers=counts.most_takeovers,
-        overdue=_overdue(now, overdue_after, [line.type_name for line in full]),
+        overdue=overdue(now, overdue_after, [line.type_name for line in full]),
         lines=full,
         leases=leases,
         oldest_message=_oldest_message(now),
@@ -168,8 +129,8 @@ def overview(overdue_after: float, *, with_types: bool = False) -> Overview:
 def overdue_runs(after: float) -> QuerySet[Any]:
     """Those that ``overview(after).overdue`` counts, to narrow a list with."""
     now = database_now()
-    full = lines(_due(now, 0), _leases(now).running)
-    return _late(now, after, [line.type_name for line in full])
+    full = lines(due(now, 0), _leases(now).running) if caps() else ()
+    return late(now, after, [line.type_name for line in full])
 
 
 # Below: how it is done ---------------------------------------------------------------------------
@@ -210,53 +171,6 @@ def _counts(*, with_types: bool) -> _Counts:
         if with_types:
             counts.types.setdefault(group["actor__type"], {})[status] = size
     return counts
-
-
-def _due(now: datetime, after: float) -> QuerySet[Any]:
-    """The same actors as ``statements.DUE``, each with since when."""
-    due = _runs().filter(status__in=CAN_BE_DUE).annotate(since=_due_since(now))
-    return due.filter(since__lte=now - timedelta(seconds=after))
-
-
-def _late(now: datetime, after: float, full: Collection[str]) -> QuerySet[Any]:
-    """``full``: types whose actors wait for each other; no worker is missing there."""
-    return _due(now, after).exclude(actor__type__in=full)
-
-
-def _overdue(now: datetime, after: float, full: Collection[str]) -> Overdue:
-    late = (
-        _late(now, after, full)
-        .annotate(size=Window(Count("pk")))
-        .order_by("since", "pk")
-        .values_list("actor__type", "actor__key", "status", "since", "pk", "size")[:SHOWN_OVERDUE]
-    )
-    found = list(late)
-    return Overdue(
-        after,
-        count=found[0][5] if found else 0,
-        oldest=tuple(Late(name, key, status, _age(since, now), pk) for name, key, status, since, pk, _ in found),
-    )
-
-
-def _due_since(now: datetime) -> Case:
-    # SQLite and PostgreSQL disagree about the least of a value and NULL, so there is none.
-    never = Value(now + timedelta(days=1), DateTimeField())
-    waiting = ExpressionWrapper(OuterRef("waiting"), TextField())
-    awaited = (
-        Message.objects.filter(actor=OuterRef("pk"), status=Message.Status.QUEUED, visible_at__lte=now)
-        .annotate(waiting=waiting, place=StrIndex(waiting, Concat(Value(","), "queue", Value(","))))
-        .filter(Q(waiting=",") | Q(place__gt=0))
-        # A message that lay behind others is late only from when its actor was last let go.
-        .annotate(since=Greatest("visible_at", OuterRef("updated_at"), output_field=DateTimeField()))
-        .order_by("visible_at")
-        .values("since")[:1]
-    )
-    return Case(
-        When(holder__isnull=False, then=F("lease_until")),
-        When(waiting__isnull=True, then=F("due_at")),
-        default=Least(Coalesce("due_at", never), Coalesce(Subquery(awaited), never)),
-        output_field=DateTimeField(),
-    )
 
 
 def _leases(now: datetime) -> Leases:

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_rivet.models import Actor as ActorRow
 from django_rivet.models import Message, WorkflowRun
-from tests.admin.pages import LIST, OVERVIEW, links, read, text
+from tests.admin.pages import LIST, OVERVIEW, links, read, text, url
 
 pytestmark = pytest.mark.django_db
 
@@ -66,6 +66,8 @@ def test_an_actor_whose_message_no_worker_takes_is_overdue(operator, checkout, r
     WorkflowRun.objects.update(updated_at=past)
 
     assert "1 overdue" in text(read(operator, OVERVIEW))
+    assert "sleeping, overdue" in text(read(operator, f"{LIST}?overdue=1"))
+    assert "Status sleeping overdue: is a worker running?" in text(read(operator, url(handle)))
     assert _keys(operator, f"{LIST}?overdue=1") == ["main"]
     assert _keys(operator, f"{LIST}?overdue=nonsense") == ["main"]
     handle.cancel()

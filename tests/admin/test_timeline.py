@@ -31,11 +31,13 @@ def test_bars_are_drawn_to_one_scale_with_the_rollback_behind_its_step():
     flight = entry("flight", 0, 2, undo=("completed", 8, 10))
     hotel = entry("hotel", 2, 4, undo=("failed", 6, 7))
     car = entry("car", 4, 6, status="failed")
-    timeline = Timeline([flight, hotel, car], until=at(60))
+    tour = entry("tour", 4, 5, undo=("skipped", 7, 8))
+    timeline = Timeline([flight, hotel, car, tour], until=at(60))
 
     assert drawn(timeline, flight) == [("work", 0, 200), ("undo", 800, 200)]
     assert drawn(timeline, hotel) == [("work", 200, 200), ("error", 600, 100)]
     assert drawn(timeline, car) == [("error", 400, 200)]
+    assert drawn(timeline, tour) == [("work", 400, 100), ("error", 700, 100)]
     assert timeline.shown_length == "10.0 s"
 
 

@@ -11,7 +11,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.db import connection
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 
 from tests.browser.test_access import FETCH
 from tests.journeys.admin_actors import GuestBookActor, TripActor, answers
@@ -90,6 +90,7 @@ def test_an_operator_finds_a_failed_saga_and_mends_it(failed_trip, operator, scr
     expect(page.locator("#rivet-decisions")).to_have_count(0)
     expect(undo_of(page, FLIGHT)).to_contain_text("rollback skipped")
     expect(undo_of(page, FLIGHT)).to_contain_text("self:cancel: refunded by telephone (demo)")
+    take_pictures(page, screenshots, "admin-rollback")
     assert failed_trip.state.booked == [FLIGHT]
     log = [entry.change_message for entry in LogEntry.objects.order_by("pk")]
     assert log == [
@@ -182,6 +183,34 @@ def test_a_page_that_outlives_its_session_says_so(shop, operator):
     page.context.clear_cookies()
 
     expect(page.locator("#rivet-watch")).to_contain_text("load it again")
+
+
+def test_a_strict_content_security_policy_has_nothing_to_block(failed_trip, operator):
+    """Nothing inline, nothing from elsewhere; and the page moves all the same."""
+    page = operator
+    page.context.add_init_script(
+        "window.blocked = []; document.addEventListener('securitypolicyviolation',"
+        " ({ violatedDirective, sourceFile }) => window.blocked.push(`${violatedDirective} ${sourceFile}`))"
+    )
+    page.route(f"**{ROOT}**", with_policy)
+
+    page.goto(f"{ROOT}overview/")
+    expect(page.locator("#rivet-watch")).to_contain_text("Live")
+    expect(page.locator(".rivet-urgent li").first).to_contain_text("1 rollback failed")
+    assert page.evaluate("window.blocked") == []
+    page.get_by_role("link", name="tenant-1/trip-7").click()
+    expect(page.locator("#rivet-watch")).to_contain_text("Live")
+    assert page.evaluate("window.blocked") == []
+    failed_trip.cancel()
+    expect(status(page)).to_have_text("cancelled")
+    page.get_by_role("link", name="Mark done").click()
+    expect(page.get_by_label("Note")).to_be_focused()
+    assert page.evaluate("window.blocked") == []
+
+
+def with_policy(route: Route) -> None:
+    answer = route.fetch()
+    route.fulfill(response=answer, headers={**answer.headers, "Content-Security-Policy": "default-src 'self'"})
 
 
 def test_without_scripts_the_page_is_whole(shop, new_context, browser, operator):

@@ -10,7 +10,7 @@ import pytest
 
 from django_rivet.models import Actor as ActorRow
 from django_rivet.models import Message, WorkflowRun
-from django_rivet.store import overview
+from django_rivet.store import overdue, overview
 from django_rivet.store.runs import due_actors
 from tests.commands.output import status, table
 
@@ -86,7 +86,7 @@ def test_a_busy_actor_with_a_backlog_is_not_overdue(shop, rivet):
 
 def test_due_is_what_the_sweeper_takes_for_due(monkeypatch, rivet):
     """In every status, with and without lease, due time, awaited queue and message: the two agree."""
-    monkeypatch.setattr(overview, "SHOWN_OVERDUE", 10_000)
+    monkeypatch.setattr(overdue, "SHOWN_OVERDUE", 10_000)
     now = rivet.now()
     past, future = now - timedelta(minutes=1), now + timedelta(minutes=1)
     leases = [(None, None), ("host:1:a", past), ("host:1:a", future)]

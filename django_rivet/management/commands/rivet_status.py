@@ -14,7 +14,8 @@ from django.db import DatabaseError
 
 from django_rivet.conf import get_settings
 from django_rivet.store.capacity import Capacity
-from django_rivet.store.overview import TROUBLED, Leases, Overdue, Overview, overview
+from django_rivet.store.overdue import Overdue
+from django_rivet.store.overview import TROUBLED, Leases, Overview, overview
 
 SWEEPS = 5
 """After so many sweeps, what is due and was not taken is overdue."""
