@@ -35,6 +35,7 @@ def add_actor_types(result: dict[str, Any], request: Any = None, **kwargs: Any) 
         components |= {name: _dialect(schema) for name, schema in _components(definition)}
         for operation in _operations(definition):
             _add(result["paths"], operation)
+        _add_other_methods(result["paths"], definition.type_name)
     return result
 
 
@@ -116,6 +117,16 @@ def _add(paths: dict[str, Any], known: _Operation) -> None:
                     own = own.replace(f"{{{name}}}", value)
                 paths.setdefault(own, {})[method] = _copy(general, known)
                 return
+
+
+def _add_other_methods(paths: dict[str, Any], type_name: str) -> None:
+    """An address that listed some of its methods only would deny the others."""
+    names = {"type": type_name}
+    for address, methods in list(paths.items()):
+        own = paths.get(address.replace("{type}", type_name), methods)
+        for method, general in methods.items():
+            if method not in own:
+                own[method] = _copy(general, _Operation(general["operationId"], names))
 
 
 def _copy(general: dict[str, Any], known: _Operation) -> dict[str, Any]:

@@ -141,6 +141,10 @@ def test_each_type_has_its_own_routes(storage: Any) -> None:
         "{key}/actions/count/",
         "{key}/queues/arrivals/",
     ]
+    for path in ("", "{key}/"):
+        # An address that listed some of its methods only would deny the others.
+        own = schema["paths"][f"/api/actors/tests.StorageActor/{path}"]
+        assert set(own) == set(schema["paths"][f"/api/actors/{{type}}/{path}"])
     known = {f"#/components/schemas/{name}" for name in schema["components"]["schemas"]}
     assert set(references(schema)) <= known
 
