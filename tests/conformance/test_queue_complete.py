@@ -3,6 +3,7 @@
 from contextlib import suppress
 
 import pytest
+from django.db import OperationalError
 
 from django_rivet import (
     Actor,
@@ -491,3 +492,89 @@ def test_a_deploy_that_completes_what_was_taken_for_good_changes_nothing():
 
     assert drive(actor) == "completed"
     assert mail(actor) == [("handled", None)]
+
+
+def test_a_deploy_that_completes_in_a_step_what_was_completed_before_it_changes_nothing():
+    """The first response holds, however often an attempt of the new step repeats it."""
+
+    class Desk(Actor):
+        letters = Queue(str, int)
+        in_step = False
+
+        @workflow
+        def run(self, ctx):
+            letter = ctx.queue.next("letter", completable=True)
+            if not self.in_step:
+                letter.complete(1)
+            ctx.sleep("think", 60)
+            if self.in_step:
+                ctx.step("answer", letter.complete, 2)
+
+    actor = Desk.create("one")
+    actor.send("letters", "a")
+    drive(actor)
+    advance(60)
+
+    Desk.in_step = True
+
+    assert drive(actor) == "completed"
+    assert mail(actor) == [("completed", "1")]
+
+
+def test_a_message_kept_from_an_earlier_pass_cannot_be_completed(outside):
+    """Each pass has its own; what is done with an old one would be written nowhere."""
+
+    def work(self, ctx):
+        outside.append(ctx.queue.next("letter", completable=True))
+        ctx.sleep("think", 60)
+        outside[0].complete(1)
+
+    actor = desk(work)
+    actor.send("letters", "a")
+    drive(actor)
+    advance(60)
+
+    assert drive(actor) == "failed"
+    assert actor.error.name == "StepOnlyError"
+    assert mail(actor) == [("open", None)]
+
+
+def test_a_body_that_met_a_conflict_completes_again_when_it_is_run_again():
+    """That run has completed nothing: it was rolled back, and is not charged."""
+    runs = []
+
+    def work(self, ctx):
+        message = ctx.queue.next("letter", completable=True)
+
+        def answer():
+            runs.append(message.id)
+            message.complete(len(runs))
+            if len(runs) == 1:
+                raise OperationalError("database is locked")
+
+        ctx.step("answer", answer, max_retries=0)
+
+    actor = desk(work)
+    actor.send("letters", "a")
+
+    assert drive(actor) == "completed"
+    assert len(runs) == 2
+    assert mail(actor) == [("completed", "2")]
+
+
+def test_an_open_message_is_replayed_in_silence(caplog):
+    """`ctx.log` tells of a message once, though it is still to be completed."""
+
+    def work(self, ctx):
+        message = ctx.queue.next("letter", completable=True)
+        ctx.log.warning("received %s", message.body)
+        ctx.sleep("think", 60)
+        message.complete(1)
+
+    actor = desk(work)
+    actor.send("letters", "a")
+    drive(actor)
+    advance(60)
+
+    assert drive(actor) == "completed"
+    assert caplog.text.count("received a") == 1
