@@ -193,7 +193,7 @@ def _line(node: HistoryEntry, *, is_open: bool) -> Line:
     is_iteration = node.kind == "iteration"
     name = visible(node.name)
     output = _output(node)
-    is_over = node.status in ("completed", "failed")
+    is_over = node.status in ("completed", "failed", "open")
     return Line(
         name=gettext("iteration %(number)s") % {"number": name} if is_iteration else name,
         kind="" if is_iteration else node.kind,
