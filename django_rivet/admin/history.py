@@ -215,7 +215,7 @@ def _line(node: HistoryEntry, timeline: Timeline, *, is_open: bool) -> Line:
     is_iteration = node.kind == "iteration"
     name = visible(node.name)
     output = _output(node)
-    is_over = node.status in ("completed", "failed")
+    is_over = node.status in ("completed", "failed", "open")
     undo = node.rollback if node.rollback is not None and _has_begun(node.rollback) else None
     return Line(
         anchor=_anchor(node),

@@ -120,6 +120,34 @@ def test_a_late_result_is_dropped(gate: Gate) -> None:
 
 
 @pytest.mark.parametrize("atomic", [True, False])
+def test_a_late_completion_answers_nobody(gate: Gate, atomic: bool) -> None:
+    """The attempt in time is the one that counts, and is not told that another one was before it."""
+
+    class Desk(Actor):
+        letters = Queue(str, str)
+
+        @workflow
+        def run(self, ctx):
+            letter = ctx.queue.next("letter", completable=True)
+            options = {"timeout": LIMIT, "retry_on_timeout": True, "retry_backoff_base": 0.01, "atomic": atomic}
+            ctx.step("answer", self.answer, letter, **options)
+            gate.open()
+
+        def answer(self, letter):
+            if not gate.entered:
+                gate.hold_up_and_then(lambda: letter.complete("late"))
+            letter.complete("in time")
+
+    desk = Desk.create("one")
+    desk.send("letters", "a")
+
+    assert drive_in_a_thread(desk) == "completed"
+
+    message = Message.objects.get()
+    assert (message.status, message.response) == ("completed", '"in time"')
+
+
+@pytest.mark.parametrize("atomic", [True, False])
 def test_nothing_that_a_body_does_later_lands(gate: Gate, atomic: bool) -> None:
     """No ORM write, no message, no broadcast; the body is told so at its first word to the database."""
 
