@@ -82,7 +82,8 @@ class Ear:
             async with asyncio.timeout(REJOIN_SECONDS):
                 await self._changed.wait()
         except TimeoutError:
-            self._joined.clear()
+            # Those that somebody has ceased to want at this very moment are still to be left.
+            self._joined -= self._wanted
         self._changed.clear()
 
     async def _join_and_leave(self, channel: str) -> None:

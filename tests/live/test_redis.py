@@ -116,6 +116,23 @@ class ForgetfulLayer:
         self.left += 1
 
 
+async def test_a_group_that_is_unwanted_when_it_would_be_joined_again_is_left(monkeypatch):
+    """Else its messages would come for as long as the process lives."""
+    monkeypatch.setattr(ear, "REJOIN_SECONDS", 0.02)
+    layer = ForgetfulLayer()
+    listener = ear.Ear(layer, heard=lambda message: None, joined=lambda actor_id: None)
+    actor_id = uuid.uuid4()
+    listener.want(actor_id)
+    listening = asyncio.create_task(listener.listen())
+    await until(lambda: layer.joined >= 1)
+
+    listener._wanted.discard(actor_id)  # as unwant() does, right before the time is over
+
+    await until(lambda: layer.left == 1)
+    listening.cancel()
+    await asyncio.wait([listening])
+
+
 async def test_groups_are_joined_again_and_again(monkeypatch):
     """A layer that forgets is reminded; each time the actor's clients look at what they may have missed."""
     monkeypatch.setattr(ear, "REJOIN_SECONDS", 0.02)
