@@ -3,6 +3,7 @@
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.messages import get_messages
+from django.test import Client
 
 from django_rivet.models import Compensation, WorkflowRun
 from tests.admin.pages import buttons, hidden, read, text, tree, url
@@ -133,6 +134,16 @@ def test_no_get_decides_anything(operator, stuck, operation):
 
     assert _rows() == before
     assert _log() == []
+
+
+@pytest.mark.parametrize("operation", HANDLER_OPERATIONS)
+def test_a_forged_form_of_another_site_decides_nothing(operator, stuck, operation):
+    """Without the token of the form the request is refused."""
+    strict = Client(enforce_csrf_checks=True)
+    strict.cookies = operator.cookies
+
+    assert strict.post(url(stuck, operation), {**failed(), "text": "why"}).status_code == 403
+    assert Compensation.objects.get().status == "failed"
 
 
 def test_a_rollback_that_is_over_offers_no_retry(operator, stuck):

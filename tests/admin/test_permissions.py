@@ -63,6 +63,30 @@ def test_each_button_asks_for_its_own_permission(log_in, trip, rivet, permission
         assert client.get(url(handle, operation), failed).status_code == 200, operation
 
 
+@pytest.mark.parametrize("is_known", [False, True])
+def test_who_is_no_staff_is_sent_to_the_login(trip, rivet, is_known):
+    """Anonymous or a customer: every page and every form, and the part of a page that is fetched alone."""
+    trip.rollback_works = False
+    handle = trip.create("one")
+    rivet.drive(handle)
+    form = {"handler": Compensation.objects.get().pk, "text": "no"}
+    client = Client()
+    if is_known:
+        client.force_login(User.objects.create_user("customer"))
+
+    pages = [LIST, OVERVIEW, url(handle), url(handle, "history")]
+    for address in [*pages, *(url(handle, operation) for operation in OPERATIONS)]:
+        for answer in (
+            client.get(address, form),
+            client.get(address, headers={"X-Rivet-Live": "1"}),
+            client.post(address, form),
+        ):
+            assert answer.status_code == 302, address
+            assert answer["Location"].startswith("/admin/login/"), address
+    assert handle.status == "rollback_failed"
+    assert Compensation.objects.get().status == "failed"
+
+
 def test_an_operation_needs_the_permission_to_see_the_actor(log_in, trip, rivet):
     """Nobody acts on what they may not look at."""
     handle = trip.create("one")
