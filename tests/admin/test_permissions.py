@@ -69,7 +69,7 @@ def test_who_is_no_staff_is_sent_to_the_login(trip, rivet, is_known):
     trip.rollback_works = False
     handle = trip.create("one")
     rivet.drive(handle)
-    form = {"handler": Compensation.objects.get().pk, "text": "no"}
+    form = {"handler": str(Compensation.objects.get().pk), "text": "no"}
     client = Client()
     if is_known:
         client.force_login(User.objects.create_user("customer"))
