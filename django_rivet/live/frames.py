@@ -16,6 +16,9 @@ MAX_FRAME_LENGTH = 1024 * 1024
 MAX_NAME = 200
 """Characters of a name, and of an id."""
 
+TYPES = ("subscribe", "unsubscribe", "action", "send")
+"""Of frames that a client may send."""
+
 Id = str | int | None
 """By which a client knows the answer to a frame; None: it gave none."""
 
@@ -90,7 +93,7 @@ def parse(content: dict[str, Any]) -> Subscribe | Unsubscribe | Call:
     elif kind == "unsubscribe":
         frame = Unsubscribe(_events(content))
     else:
-        raise FrameError("unknown_frame", 'there are frames of type "subscribe", "unsubscribe", "action" and "send"')
+        raise FrameError("unknown_frame", f"there are frames of type {', '.join(TYPES)}")
     if content:
         # A misspelt "events" would otherwise mean all of them.
         raise FrameError("invalid_frame", f"a frame of type {kind!r} has no {_shown(next(iter(content)))}")

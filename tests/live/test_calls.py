@@ -234,6 +234,7 @@ FAILURES = {
     "args is null": (act("note", args=None), "invalid_input"),
     "kwargs is no object": (act("note", args={}, kwargs=[]), "invalid_input"),
     "an unknown field": (act("note", args=["x"], state={}, status="completed"), "invalid_input"),
+    "another actor": (act("note", args=["x"], key="other"), "invalid_input"),
     "what cannot be stored": (act("note", args=["a\0b"]), "invalid_input"),
     "half a character": (act("note", args=["\ud800"]), "invalid_input"),
     "too deep": (act("note", args=nested(120)), "invalid_input"),
