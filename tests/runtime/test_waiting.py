@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
+from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connection, transaction
 
 from django_rivet import Actor, InvalidInputError, Queue, TransactionOpenError, action, workflow
@@ -267,3 +270,24 @@ def test_between_two_looks_no_transaction_is_open(
         ask(handle)
 
     assert seen == {(False, True)}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("ask", [lambda h: h.asend_and_wait("letters", "", 0.5), lambda h: h.aresult(0.5)])
+def test_an_async_wait_holds_no_thread(reader: Any, monkeypatch: pytest.MonkeyPatch, ask: Callable[[Any], Any]) -> None:
+    """All synchronous code of a request shares one thread: between two looks it is free for others."""
+    monkeypatch.setattr(waiting, "time", SimpleNamespace(monotonic=time.monotonic))  # no thread can sleep by it
+    handle = reader.create("one")
+    happened: list[str] = []
+
+    async def wait() -> None:
+        with suppress(TimeoutError):
+            await ask(handle)
+        happened.append("the wait is over")
+
+    async def work() -> None:
+        await asyncio.gather(wait(), sync_to_async(happened.append)("other work"))
+
+    async_to_sync(work)()
+
+    assert happened == ["other work", "the wait is over"]
