@@ -101,6 +101,9 @@ def fuzz(
         for name, value in names.items():
             if value is not None and name in case.path_parameters:
                 case.path_parameters[name] = value
+        if isinstance(case.body, dict) and "wait" in case.body:
+            # No worker answers here.
+            case.body["timeout"] = 0
         response = case.call(base_url=url, headers=headers, timeout=60)
         asked.add(response.status_code)
         case.validate_response(response, checks=CHECKS, headers=headers)

@@ -10,11 +10,13 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from asgiref.sync import SyncToAsync
 from asgiref.testing import ApplicationCommunicator
 from channels.auth import AuthMiddlewareStack
 from channels.layers import get_channel_layer
 from channels.routing import URLRouter
 from django.contrib.auth.models import Permission, User
+from django.db import connections
 from django.test import Client
 
 from django_rivet import Actor, Event, action
@@ -84,6 +86,13 @@ class Listener:
     async def hears_nothing(self) -> bool:
         """As far as three looks into the database can tell."""
         return bool(await self.connection.receive_nothing(timeout=0.35))
+
+
+@pytest.fixture(autouse=True)
+def no_connection_is_left() -> Iterator[None]:
+    """Async code asks the database from a thread that outlives the test: the last test's would keep its database."""
+    yield
+    SyncToAsync.single_thread_executor.submit(connections.close_all).result(60)
 
 
 @pytest.fixture
