@@ -63,6 +63,12 @@ ROWS = [
     Row("history", "get", looking()),
     Row("recover", "post", operating(409)),
     Row("cancel", "post", operating(200)),
+    Row("actor", "delete", operating(204)),
+    Row("pause", "post", operating(200)),
+    Row("resume", "post", operating(409)),
+    Row("retry-rollback", "post", operating(400)),
+    Row("skip-rollback", "post", operating(400)),
+    Row("confirm-rollback", "post", operating(400)),
 ]
 
 
