@@ -212,7 +212,8 @@ class _Ringer:
 
     def _run(self) -> None:
         while True:
-            send(current_app._get_current_object(), *self._next())  # type: ignore[attr-defined]  # a proxy, as above
+            waiting = self._next()
+            send(current_app._get_current_object(), *waiting)  # type: ignore[attr-defined]  # a proxy, as above
 
     def _next(self) -> tuple[uuid.UUID, str, Hint]:
         """The longest waiting hint of those that may go out; waits for one."""
