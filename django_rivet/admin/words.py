@@ -65,7 +65,8 @@ def relative(moment: datetime, now: datetime) -> SafeString:
 def age(moment: datetime, now: datetime) -> SafeString:
     """``3 minutes``; the exact time is in its title."""
     local = timezone.localtime(moment)
-    words = timesince(moment, now, depth=1)
+    # Django keeps number and unit together; the list's last column has to be able to wrap.
+    words = timesince(moment, now, depth=1).replace("\xa0", " ")
     return format_html('<time datetime="{}" title="{}">{}</time>', local.isoformat(), _full(local), words)
 
 
