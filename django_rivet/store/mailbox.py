@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from django_rivet.engine.entries import ReceivedMessage
 from django_rivet.store import statements as sql
-from django_rivet.store.database import aware, fill, marks, moment_sql, row, rows
+from django_rivet.store.database import aware, execute, fill, marks, moment_sql, row, rows
+from django_rivet.store.journal import batches
 
 
 def peek(actor_id: uuid.UUID, queues: Sequence[str], count: int, excluding: frozenset[int]) -> list[ReceivedMessage]:
@@ -35,3 +36,9 @@ def insert(actor_id: uuid.UUID, queue: str, body: str, idempotency_key: str | No
     """Store a message; None where the idempotency key is taken."""
     found = row(fill(sql.SEND, due=moment_sql(delay)), [actor_id, queue, body, idempotency_key])
     return int(found[0]) if found is not None else None
+
+
+def put_back(actor_id: uuid.UUID, ids: Iterable[int]) -> None:
+    """These were received by waits that are set aside: each is queued again in its old place, unless completed."""
+    for batch in batches(sorted(ids)):
+        execute(sql.PUT_BACK.format(ids=marks(len(batch))), [actor_id, *batch])

@@ -64,6 +64,11 @@ def open_ids(entry: Entry) -> frozenset[int]:
     return frozenset(message["id"] for message in _messages(entry) if not message["completed"])
 
 
+def message_ids(entry: Entry) -> frozenset[int]:
+    """The messages that this wait has received."""
+    return frozenset(message["id"] for message in _messages(entry)) if entry.output is not None else frozenset()
+
+
 def completed(entry: Entry, ids: Collection[int]) -> Entry:
     """The record of a wait of whose messages these are completed, too."""
     messages = [{**message, "completed": message["completed"] or message["id"] in ids} for message in _messages(entry)]
