@@ -154,7 +154,7 @@ OPERATING = {
     "cancel/": ("cancel", 200),
     "pause/": ("pause", 200),
     "resume/": ("pause", 409),
-    "replay/": ("replay", 409),
+    "replay/": ("replay", 200),
     "rollback/retry/": ("compensate", 400),
     "rollback/skip/": ("compensate", 400),
     "rollback/confirm/": ("compensate", 400),

@@ -18,7 +18,7 @@ def steps_of(handle: Any, generation: int | None = None) -> list[str]:
 
 
 def letters(outside: list[Any]) -> type[Actor[Any]]:
-    class Letters(undoable(outside)):  # type: ignore[misc]
+    class Letters(undoable(outside)):
         @workflow
         def run(self, ctx):
             values = [ctx.step(name, self.do, name) for name in ("a", "b", "c")]
@@ -99,7 +99,7 @@ def test_replay_02_without_a_step_everything_is_set_aside(outside):
 
 
 def days(outside: list[Any]) -> type[Actor[Any]]:
-    class Days(undoable(outside)):  # type: ignore[misc]
+    class Days(undoable(outside)):
         go = Queue(str)
 
         @workflow
@@ -236,7 +236,7 @@ def test_replay_06_loops_that_are_merely_waiting_do_not_block(outside):
 
 
 def test_replay_07_what_was_recorded_before_the_step_stays_whatever_it_is(outside):
-    """A message, a sleep, a value: the numbers of the records decide, so a message that was taken before is not lost."""
+    """A message, a sleep, a value: the numbers of the records decide, so no message that was taken before is lost."""
 
     class Order(undoable(outside)):
         orders = Queue(str)

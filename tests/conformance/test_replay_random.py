@@ -1,0 +1,68 @@
+"""REPLAY: random workflows, replayed from a random step, end as those do that were not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from django_rivet.models import Message
+from django_rivet.testing import isolated_actors
+from tests.conformance.machine import drive_to_the_end, machine, outcome, suffer
+from tests.conformance.programs import Accident, Block, Loop, Receive, Sleep, Step, accidents, programs
+
+# Shrinking a failure takes longer than a test may.
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
+
+examples = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+SLEEPING = "sleeping"
+
+
+def shape(seen: dict[str, Any], history: Any = None) -> Any:
+    """How it stands, and what happened in which order."""
+    if history is not None:
+        return seen["status"], [(entry.path, entry.kind, entry.status) for entry in history]
+    return seen["status"], [(path, kind, status) for path, kind, status, _ in seen["history"]]
+
+
+@examples
+@given(
+    program=programs,
+    sent=st.integers(0, 4),
+    which=st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=3),
+    mishaps=accidents,
+)
+@example(program=Block((Loop((Receive(), Sleep(60), Step()), interval=1),)), sent=3, which=[0.9], mishaps=[])
+@example(
+    program=Block((Loop((Step(undoable=True), Step(undoable=True)), checkpoint=True), Step(fatal="critical"))),
+    sent=0,
+    which=[0.6, 0.2],
+    mishaps=[Accident("before", 3)],
+)
+def test_replay_01_07_a_random_program_that_is_replayed_ends_as_it_had_ended(program, sent, which, mishaps):
+    """Whatever it suffers on the way; no message is lost, and a failed one can be recovered as before."""
+    with isolated_actors():
+        handle, actor_class, numbers = machine(program, sent)
+        drive_to_the_end(handle, numbers)
+        expected = shape(outcome(handle, actor_class))
+        for generation, share in enumerate(which):
+            steps = [entry.path for entry in handle.history() if entry.kind == "step"]
+            if not steps:
+                return
+            handle.replay_from(steps[int(len(steps) * share)])
+            assert shape(outcome(handle, actor_class), handle.history(generation)) == (SLEEPING, expected[1])
+            for accident in mishaps:
+                suffer(handle, numbers, accident)
+            drive_to_the_end(handle, numbers)
+            assert shape(outcome(handle, actor_class)) == expected
+
+        assert not Message.objects.filter(actor_id=handle.id, status="open").exists()
+        if handle.status == "failed":
+            actor_class.is_mended = True
+            assert handle.recover()
+            drive_to_the_end(handle, numbers)
+            assert handle.status == "completed"
