@@ -555,6 +555,7 @@ def test_a_loop_goes_on_in_an_iteration_whose_predecessors_are_forgotten(
 @pytest.mark.parametrize("size", [1, 2])
 def test_an_iteration_whose_state_is_forgotten_is_not_entered(trips: Any, outside: list[str], size: int) -> None:
     """A function that breaks off may leave nothing that says what its last iteration began with: the error says so."""
+
     class Days(trips):
         @workflow
         def run(self, ctx):
