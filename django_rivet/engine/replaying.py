@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django_rivet.engine import codec
 from django_rivet.engine.entries import Compensation, Entry, EntryStatus, Kind, UndoStatus
-from django_rivet.engine.location import child, scopes_around
+from django_rivet.engine.location import child, parent, scopes_around
 from django_rivet.engine.recovery import Recovery, after_failure, fresh
 from django_rivet.engine.verbs.receive import message_ids
 
@@ -36,12 +36,11 @@ def rewind(
     A step that is set aside keeps its idempotency key, but for one that was compensated; so do the earlier ones that
     were compensated and therefore run again. ``compensations``: all that the actor has, whatever their status.
     """
-    around = scopes_around(step) if step is not None else []
-    first = entries[step].seq if step is not None else 1
-    aside = {e.path: e for e in entries.values() if e.seq >= first}
-    opened = {path: _opened(entries[path]) for path in around if path in entries and entries[path].kind in _OPENED}
-    blocks = [path for path in around if path in entries and entries[path].kind is Kind.BLOCK]
-    kept = {p: e for p, e in entries.items() if p not in aside and p not in blocks} | opened
+    aside = _aside(entries, step)
+    around = _scopes_around_all(aside.values())
+    opened = _opened(entries, aside)
+    over = _no_longer_over(entries, aside, around)
+    kept = {p: e for p, e in entries.items() if p not in aside and p not in over} | opened
     every = list(compensations)
     undone = [c for c in every if c.status in (UndoStatus.COMPLETED, UndoStatus.CONFIRMED)]
     # What was undone in front of the step runs again as after recover(): nothing may build on it.
@@ -54,36 +53,76 @@ def rewind(
     return Rewind(
         Recovery(
             (*replaced.values(), *_numbered_runs(aside.values(), undone)),
-            tuple(dict.fromkeys([*aside, *blocks, *before.removed])),
+            tuple(dict.fromkeys([*aside, *over, *before.removed])),
             (*before.unbound, *unreached),
         ),
-        tuple(_settled_anew(every, entries, kept.keys() - run_again, frozenset(around), now)),
+        tuple(_settled_anew(every, entries, kept.keys() - run_again, around, now)),
         frozenset(i for e in aside.values() if e.kind is Kind.MESSAGE for i in message_ids(e)),
     )
 
 
 def forgotten_iteration(entries: Mapping[str, Entry], step: str) -> str | None:
-    """An iteration around the step whose state is not on record any more, so that it cannot be entered again."""
-    for path in scopes_around(step):
-        loop, _, name = path.rpartition("/")
-        is_iteration = loop in entries and entries[loop].kind is Kind.LOOP
-        if is_iteration and name != "0" and not {path, child(loop, str(int(name) - 1))} & entries.keys():
-            return path
+    """An iteration to begin again whose state is not on record any more, so that it cannot be entered."""
+    for loop, number in _first_iterations(entries, _aside(entries, step)).items():
+        known = {child(loop, str(number)), child(loop, str(number - 1))} & entries.keys()
+        if number > 0 and not known:
+            return child(loop, str(number))
     return None
 
 
 # Below: how it is done ---------------------------------------------------------------------------
 
-_OPENED = (Kind.LOOP, Kind.ITERATION)
+
+def _aside(entries: Mapping[str, Entry], step: str | None) -> dict[str, Entry]:
+    # What has no number keeps the run of a step that was set aside before.
+    first = entries[step].seq if step is not None else 1
+    return {e.path: e for e in entries.values() if e.seq >= first}
 
 
-def _opened(entry: Entry) -> Entry:
-    """A loop goes on, and an iteration begins again with the state that it began with."""
-    if entry.kind is Kind.ITERATION:
-        return replace(entry, status=EntryStatus.PENDING, ended_at=None)
-    # The value of a loop that was over stands behind what it begins with.
-    begins_with = codec.decode(entry.output or "[null]")[:1]
-    return replace(entry, status=EntryStatus.RUNNING, output=codec.encode(begins_with), ended_at=None)
+def _scopes_around_all(entries: Collection[Entry]) -> frozenset[str]:
+    """The scopes that have not ended without these entries, of which some are ends of iterations."""
+    around = {scope for e in entries for scope in scopes_around(e.path)}
+    return frozenset(around | {e.path for e in entries if e.kind is Kind.ITERATION})
+
+
+def _first_iterations(entries: Mapping[str, Entry], aside: Mapping[str, Entry]) -> dict[str, int]:
+    """Where the loops that stay, and had gone on after the step, begin again.
+
+    They need not be around it: what ``recover()`` put back has run behind it, and may stand in front of it.
+    """
+    first: dict[str, int] = {}
+    for scope in _scopes_around_all(aside.values()):
+        loop, _, name = scope.rpartition("/")
+        if loop in entries and loop not in aside and entries[loop].kind is Kind.LOOP:
+            first[loop] = min(first.get(loop, int(name)), int(name))
+    return first
+
+
+def _opened(entries: Mapping[str, Entry], aside: Mapping[str, Entry]) -> dict[str, Entry]:
+    """These loops go on, and the iteration begins again with the state that it began with."""
+    opened = {}
+    for loop, number in _first_iterations(entries, aside).items():
+        # The value of a loop that was over stands behind what it begins with.
+        begins_with = codec.encode(codec.decode(entries[loop].output or "[null]")[:1])
+        opened[loop] = replace(entries[loop], status=EntryStatus.RUNNING, output=begins_with, ended_at=None)
+        iteration = child(loop, str(number))
+        if iteration in entries:
+            opened[iteration] = replace(entries[iteration], status=EntryStatus.PENDING, ended_at=None)
+    return opened
+
+
+def _no_longer_over(
+    entries: Mapping[str, Entry], aside: Mapping[str, Entry], around: frozenset[str]
+) -> dict[str, Entry]:
+    """Records of ends that are none any more: of blocks that lose an entry, and of iterations behind the first."""
+    blocks = {p: entries[p] for p in around if p in entries and entries[p].kind is Kind.BLOCK}
+    first = _first_iterations(entries, aside)
+    ends = {
+        e.path: e
+        for e in entries.values()
+        if e.kind is Kind.ITERATION and parent(e.path) in first and int(e.name) > first[parent(e.path)]
+    }
+    return blocks | ends
 
 
 def _numbered_runs(aside: Iterable[Entry], undone: Iterable[Compensation]) -> list[Entry]:

@@ -582,6 +582,51 @@ def test_an_iteration_whose_state_is_forgotten_is_not_entered(trips: Any, outsid
         assert outside == ["first", "0 0", "1 10", "2 20", "3 30"]
 
 
+@pytest.mark.parametrize(("size", "oldest"), [(2, 4), (20, 3)])
+@pytest.mark.parametrize("form", ["iterator", "function"])
+def test_what_ran_behind_a_recovered_step_runs_again_wherever_it_stands(
+    trips: Any, outside: list[str], broken: set[str], size: int, oldest: int, form: str
+) -> None:
+    """A loop that began before it, and went on after it, goes on again from there, or from what is not forgotten."""
+
+    class Trip(trips):
+        @workflow
+        def run(self, ctx):
+            ctx.rollback_checkpoint("trip")
+            ctx.step("flight", self.do, "flight", rollback=self.undo)
+            options = {"state": 0, "history_prune_interval": 1, "history_size": size}
+            if form == "function":
+                ctx.loop("days", self.day, **options)
+            else:
+                for turn in ctx.loop("days", **options):
+                    if isinstance(self.day(turn, turn.state), Break):
+                        break
+                    turn.state += 10
+            ctx.step("end", self.do, "end")
+
+        def day(self, turn, state):
+            turn.step("day", self.do, f"day {turn.iteration}")
+            turn.step("state", self.do, f"state {state}")
+            if turn.iteration == 5:
+                return Break()
+            return Continue(state + 10)
+
+    broken.add("day 3")
+    handle = Trip.create("one")
+    assert drive(handle) == "failed"
+    broken.clear()
+    outside.clear()
+    assert handle.recover()
+    assert drive(handle) == "completed"
+    again = list(outside)
+    assert again == ["flight", "day 3", "state 30", "day 4", "state 40", "day 5", "state 50", "end"]
+
+    handle.replay_from("flight")
+    assert drive(handle) == "completed"
+
+    assert outside == [*again, "flight", *again[again.index(f"day {oldest}") :]]
+
+
 # Crashes -----------------------------------------------------------------------------------------
 
 
