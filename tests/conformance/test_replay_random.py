@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from django_rivet import UnknownEntryError
 from django_rivet.models import Message
 from django_rivet.testing import isolated_actors
 from tests.conformance.machine import drive_to_the_end, machine, suffer
@@ -26,6 +27,17 @@ def shape(handle: Any, generation: int | None = None) -> Any:
     """How it stands, and what happened. What was undone in front of the step runs again, so its place may change."""
     history = handle.history(generation)
     return handle.status, sorted((entry.path, entry.kind, entry.status) for entry in history)
+
+
+def is_replayed(handle: Any, step: str) -> bool:
+    """A loop whose iterations are forgotten may have nothing to begin with."""
+    try:
+        handle.replay_from(step)
+    except UnknownEntryError as error:
+        if "is forgotten" not in str(error):
+            raise
+        return False
+    return True
 
 
 @examples
@@ -52,7 +64,9 @@ def test_replay_01_07_a_random_program_that_is_replayed_ends_as_it_had_ended(pro
             steps = [entry.path for entry in handle.history() if entry.kind == "step"]
             if not steps:
                 return
-            handle.replay_from(steps[int(len(steps) * share)])
+            if not is_replayed(handle, steps[int(len(steps) * share)]):
+                assert shape(handle) == expected
+                return
             assert shape(handle, generation) == (SLEEPING, expected[1])
             for accident in mishaps:
                 suffer(handle, numbers, accident)

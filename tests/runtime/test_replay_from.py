@@ -627,6 +627,58 @@ def test_what_ran_behind_a_recovered_step_runs_again_wherever_it_stands(
     assert outside == [*again, "flight", *again[again.index(f"day {oldest}") :]]
 
 
+@pytest.mark.parametrize("scope", ["loop", "block"])
+@pytest.mark.parametrize("now_a", ["step", "sleep"])
+def test_what_was_undone_in_a_scope_that_is_set_aside_binds_nothing(
+    trips: Any, outside: list[str], broken: set[str], scope: str, now_a: str
+) -> None:
+    """That it has a key of its own is remembered; what stands there in the new run is free."""
+
+    class Trip(trips):
+        changed = False
+        keys: list[str] = []
+
+        @workflow
+        def run(self, ctx):
+            ctx.rollback_checkpoint("trip")
+            ctx.step("first", self.do, "first")
+            if scope == "loop":
+                for turn in ctx.loop("scope"):
+                    self.part(turn)
+                    if turn.iteration == 1:
+                        break
+            else:
+                ctx.try_block("scope", self.part)
+            ctx.step("last", self.do, "last")
+
+        def part(self, context):
+            if self.changed and now_a == "sleep":
+                context.sleep("flight", 0)
+            else:
+                context.step("flight", self.book, rollback=self.undo_booking)
+
+        def book(self):
+            self.keys.append(current_step().idempotency_key)
+
+        def undo_booking(self, rollback, output):
+            outside.append("undo")
+
+    broken.add("last")
+    handle = Trip.create("one")
+    assert drive(handle) == "failed"
+    flights = 2 if scope == "loop" else 1
+    assert outside == ["first"] + ["undo"] * flights
+    broken.clear()
+    Trip.changed = True
+
+    handle.replay_from("first")
+    assert [entry.path for entry in handle.history()] == ["trip"]
+    assert drive(handle) == "completed"
+
+    again = flights if now_a == "step" else 0
+    assert len(Trip.keys) == len(set(Trip.keys)) == flights + again
+
+
 # Crashes -----------------------------------------------------------------------------------------
 
 
