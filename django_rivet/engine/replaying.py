@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django_rivet.engine import codec
-from django_rivet.engine.entries import Compensation, Entry, EntryStatus, Kind, UndoStatus
+from django_rivet.engine.entries import Compensation, Entry, EntryStatus, Kind, ReceivedMessage, UndoStatus
 from django_rivet.engine.location import child, parent, scopes_around
 from django_rivet.engine.recovery import Recovery, after_failure, fresh
-from django_rivet.engine.verbs.receive import message_ids
+from django_rivet.engine.verbs.receive import uncompleted
 
 NOTE = "set aside by replay_from()"
 
@@ -24,8 +24,8 @@ class Rewind:
     recovery: Recovery
     compensations: tuple[Compensation, ...]
     """With the status that they have from now on."""
-    messages: frozenset[int]
-    """What the waits that are set aside had received."""
+    messages: tuple[ReceivedMessage, ...]
+    """What the waits that are set aside had received, and was not completed."""
 
 
 def rewind(
@@ -57,7 +57,7 @@ def rewind(
             (*before.unbound, *unreached),
         ),
         tuple(_settled_anew(every, entries, kept.keys() - run_again, around, now)),
-        frozenset(i for e in aside.values() if e.kind is Kind.MESSAGE for i in message_ids(e)),
+        tuple(m for e in aside.values() if e.kind is Kind.MESSAGE for m in uncompleted(e)),
     )
 
 

@@ -6,8 +6,9 @@ import uuid
 from collections.abc import Iterable, Sequence
 
 from django_rivet.engine.entries import ReceivedMessage
+from django_rivet.models import Message
 from django_rivet.store import statements as sql
-from django_rivet.store.database import aware, execute, fill, marks, moment_sql, row, rows
+from django_rivet.store.database import alias, aware, execute, fill, marks, moment_sql, row, rows
 from django_rivet.store.journal import batches
 
 
@@ -38,7 +39,24 @@ def insert(actor_id: uuid.UUID, queue: str, body: str, idempotency_key: str | No
     return int(found[0]) if found is not None else None
 
 
-def put_back(actor_id: uuid.UUID, ids: Iterable[int]) -> None:
-    """These were received by waits that are set aside: each is queued again in its old place, unless completed."""
-    for batch in batches(sorted(ids)):
-        execute(sql.PUT_BACK.format(ids=marks(len(batch))), [actor_id, *batch])
+def put_back(actor_id: uuid.UUID, messages: Iterable[ReceivedMessage]) -> None:
+    """These were received by waits that are set aside: each is queued again in its old place, unless completed.
+
+    One that was deleted since comes back from the record of its wait, without its idempotency key.
+    """
+    for batch in batches(messages):
+        ids = [message.id for message in batch]
+        execute(sql.PUT_BACK.format(ids=marks(len(ids))), [actor_id, *ids])
+        stored = set(Message.objects.using(alias()).filter(pk__in=ids).values_list("pk", flat=True))
+        Message.objects.using(alias()).bulk_create(
+            Message(
+                id=message.id,
+                actor_id=actor_id,
+                queue=message.queue,
+                body=message.body,
+                created_at=message.created_at,
+                visible_at=message.created_at,
+            )
+            for message in batch
+            if message.id not in stored
+        )

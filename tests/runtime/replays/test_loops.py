@@ -213,3 +213,30 @@ def test_a_crash_after_a_replay_changes_nothing(trips: Any, n: int, after: bool)
 
     assert handle.state.taken == ["open", "a", "b", "open", "a", "b", "c"]
     assert set(Message.objects.filter(actor__id=handle.id).values_list("status", flat=True)) == {"handled"}
+
+
+def test_a_handled_message_that_was_deleted_comes_back(trips: Any, outside: list[str]) -> None:
+    """From the record of the wait, in its old place: else the workflow would wait for it for ever."""
+
+    class Shop(trips):
+        orders = Queue(str)
+
+        @workflow
+        def run(self, ctx):
+            ctx.step("open", self.do, "open")
+            for turn in ctx.loop("orders"):
+                turn.step("take", self.do, turn.queue.next("order").body)
+
+    handle = Shop.create("one")
+    handle.send("orders", "a")
+    handle.send("orders", "b")
+    drive(handle)
+    before = list(Message.objects.order_by("id").values("id", "actor", "queue", "body", "created_at"))
+    Message.objects.filter(body__contains="a").delete()
+
+    handle.replay_from("open")
+    handle.send("orders", "c")
+    drive(handle)
+
+    assert outside == ["open", "a", "b", "open", "a", "b", "c"]
+    assert list(Message.objects.order_by("id").values("id", "actor", "queue", "body", "created_at"))[:2] == before
