@@ -18,6 +18,7 @@ urlpatterns = [
     path("actors/<str:type>/<str:key>/cancel/", operating.CancelView.as_view(), name="cancel"),
     path("actors/<str:type>/<str:key>/pause/", operating.PauseView.as_view(), name="pause"),
     path("actors/<str:type>/<str:key>/resume/", operating.ResumeView.as_view(), name="resume"),
+    path("actors/<str:type>/<str:key>/replay/", operating.ReplayView.as_view(), name="replay"),
     path("actors/<str:type>/<str:key>/rollback/retry/", operating.RetryRollbackView.as_view(), name="retry-rollback"),
     path("actors/<str:type>/<str:key>/rollback/skip/", operating.SkipRollbackView.as_view(), name="skip-rollback"),
     path(

@@ -105,6 +105,18 @@ class RollbackNotFailedError(RivetError):
     code = "rollback_not_failed"
 
 
+class NotReplayableError(RivetError):
+    """The workflow is cancelled, or about to be, or its rollback is not over; nothing happened."""
+
+    code = "not_replayable"
+
+
+class UnknownEntryError(RivetError, ValueError):
+    """The workflow's history has no step at that path; nothing happened."""
+
+    code = "unknown_entry"
+
+
 class CompensationOwedError(RivetError):
     """The actor owes compensations, of which nobody would know any more; nothing happened."""
 

@@ -128,7 +128,7 @@ class RecentHistory(HistoryView):
         return sorted(entries, key=lambda entry: entry.seq)
 
     def _stored(self) -> QuerySet[Entry]:
-        rows = Entry.objects.using(alias()).filter(actor_id=self._actor_id)
+        rows = Entry.objects.using(alias()).filter(actor_id=self._actor_id, seq__gt=0)
         if self._generation is None:
             return rows.filter(retired__isnull=True)
         rows = rows.filter(Q(retired__isnull=True) | Q(retired__gte=self._generation))

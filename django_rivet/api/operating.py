@@ -11,7 +11,7 @@ from django_rivet.api import serializers as shapes
 from django_rivet.api.base import ActorKeyView
 from django_rivet.api.errors import NothingToRecoverError, NothingToResumeError
 from django_rivet.api.openapi import CONFLICTS, KEY
-from django_rivet.api.permissions import MayCancel, MayCompensate, MayPause, MayRecover
+from django_rivet.api.permissions import MayCancel, MayCompensate, MayPause, MayRecover, MayReplay
 from django_rivet.models import WorkflowRun
 from django_rivet.runtime.handles import Handle
 from django_rivet.runtime.operating import MAX_PERSON
@@ -98,6 +98,27 @@ class ResumeView(ActorKeyView):
         _, handle = self.find()
         if not handle.resume():
             raise NothingToResumeError
+        return _status(handle)
+
+
+@extend_schema(parameters=[KEY])
+class ReplayView(ActorKeyView):
+    """A workflow runs again from one of its steps."""
+
+    extra_permissions = [MayReplay]
+
+    @extend_schema(
+        operation_id="actors_replay",
+        request=shapes.ReplaySerializer,
+        responses={200: shapes.OperatedSerializer, **CONFLICTS},
+    )
+    def post(self, request: Request, type: str, key: str) -> Response:
+        """Set a step and all later history aside, and run again from there. Nothing of it is undone. 404 where the
+        history has no such step; 409 while a worker drives the actor, it is cancelled, or its rollback is not over.
+        """
+        body = self.read_body(shapes.ReplaySerializer)
+        _, handle = self.find()
+        handle.replay_from(body["entry"])
         return _status(handle)
 
 

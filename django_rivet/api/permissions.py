@@ -55,6 +55,10 @@ class MayPause(OperatorPermission):
     codename = "pause_actor"
 
 
+class MayReplay(OperatorPermission):
+    codename = "replay_actor"
+
+
 class MayCompensate(OperatorPermission):
     codename = "compensate_actor"
 

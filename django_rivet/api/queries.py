@@ -49,7 +49,7 @@ def find_actor(type_name: str, key: str) -> Actor | None:
 
 def live_entries(actor_id: uuid.UUID) -> QuerySet[Entry]:
     """The history as it counts now, without what was set aside."""
-    return Entry.objects.using(alias()).filter(actor_id=actor_id, retired__isnull=True)
+    return Entry.objects.using(alias()).filter(actor_id=actor_id, retired__isnull=True, seq__gt=0)
 
 
 def described(entries: Sequence[Entry], actor_id: uuid.UUID) -> list[HistoryEntry]:

@@ -91,6 +91,15 @@ class CancelSerializer(StrictSerializer):
     rollback = serializers.BooleanField(default=False, help_text="Compensate the completed steps first.")
 
 
+class ReplaySerializer(StrictSerializer):
+    entry = serializers.CharField(
+        trim_whitespace=False,
+        allow_null=True,
+        default=None,
+        help_text="The path of the step to begin with, as the history has it; null: everything.",
+    )
+
+
 class RetryRollbackSerializer(StrictSerializer):
     path = serializers.CharField(trim_whitespace=False, help_text="Of the step, as the history has it.")
 

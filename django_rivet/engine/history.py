@@ -93,6 +93,11 @@ class History:
         unvisited = self._recorded_names.get(scope, {})
         known = name in unvisited
         unvisited.pop(name, None)
+        # What has no number is not recorded: it keeps the run of a step that was set aside, should that come again.
+        kept = None
+        if entry is not None and not entry.seq:
+            kept = entry if entry.kind == kind else None
+            entry = None
         recorded_as = entry.kind if entry is not None else "block" if known else None
         if recorded_as is not None and recorded_as != (kind or "block"):
             raise HistoryDivergedError(
@@ -104,7 +109,7 @@ class History:
             self.refuse_new(scope, f"the new {kind} {name!r} stands before them")
         is_over = (entry is None and kind is None) or (entry is not None and entry.status in _REPLAYED)
         self.is_replaying = self.is_replaying and is_over
-        return entry
+        return entry or kept
 
     def refuse_new(self, scope: str, reason: str) -> None:
         """Raise ``HistoryDivergedError`` where recorded entries of this scope, or one around it, were not reached."""
@@ -209,6 +214,8 @@ class History:
             self.compensations.pop(compensation.path, None)
 
     def _index(self, entry: Entry) -> None:
+        if not entry.seq:
+            return
         if entry.status is EntryStatus.OPEN:
             self.open_waits[entry.path] = None
         else:

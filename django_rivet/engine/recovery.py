@@ -30,14 +30,14 @@ def after_failure(entries: Mapping[str, Entry], undone: Iterable[Compensation], 
     for path in through:
         entry = entries.get(path)
         if entry is not None and entry.status is not EntryStatus.COMPLETED:
-            put_back[path] = _fresh(entry, EntryStatus.PENDING, entry.run)
+            put_back[path] = fresh(entry, EntryStatus.PENDING, entry.run)
     for compensation in undone:
         entry = entries.get(compensation.path)
         if entry is None or entry.run != compensation.run or _is_in_failed_block(entries, entry.path):
             continue
         # A step that failed, and was undone since its outcome was unknown, begins a new run as well.
         status = put_back[entry.path].status if entry.path in put_back else EntryStatus.PLACEHOLDER
-        put_back[entry.path] = _fresh(entry, status, entry.run + 1)
+        put_back[entry.path] = fresh(entry, status, entry.run + 1)
     if not put_back:
         return Recovery(replaced=tuple(_reopened(entries)))
     again, removed = _opened_again(entries, put_back)
@@ -47,10 +47,8 @@ def after_failure(entries: Mapping[str, Entry], undone: Iterable[Compensation], 
     return Recovery((*put_back.values(), *again, *reopened), tuple(removed), tuple(unbound))
 
 
-# Below: how it is done ---------------------------------------------------------------------------
-
-
-def _fresh(entry: Entry, status: EntryStatus, run: int) -> Entry:
+def fresh(entry: Entry, status: EntryStatus, run: int) -> Entry:
+    """The record of an entry that has all of its attempts before it."""
     return replace(
         entry,
         status=status,
@@ -64,6 +62,9 @@ def _fresh(entry: Entry, status: EntryStatus, run: int) -> Entry:
         started_at=None,
         ended_at=None,
     )
+
+
+# Below: how it is done ---------------------------------------------------------------------------
 
 
 def _opened_again(entries: Mapping[str, Entry], put_back: Mapping[str, Entry]) -> tuple[list[Entry], list[str]]:

@@ -93,7 +93,8 @@ class HistoryView:
 
     @cached_property
     def _entries(self) -> list[HistoryEntry]:
-        rows = EntryRow.objects.using(alias()).filter(actor_id=self._actor_id)
+        # What has no number yet did not happen: it keeps the run of a step that was set aside.
+        rows = EntryRow.objects.using(alias()).filter(actor_id=self._actor_id, seq__gt=0)
         if self._generation is None:
             rows = rows.filter(retired__isnull=True)
         else:

@@ -8,8 +8,9 @@ from functools import partial
 from asgiref.sync import sync_to_async
 
 from django_rivet.engine.current import refuse_in_workflow_code
+from django_rivet.runtime.history_view import HistoryEntry
 from django_rivet.runtime.operating import carry_out, checked_note, checked_person
-from django_rivet.store import lifecycle, pausing, rollbacks
+from django_rivet.store import lifecycle, pausing, replays, rollbacks
 
 
 class Operated:
@@ -64,6 +65,25 @@ class Operated:
         refuse_in_workflow_code("wake()")
         return carry_out(pausing.wake, self._id, self.type)
 
+    def replay_from(self, entry: str | HistoryEntry | None = None) -> None:
+        """Run again from this step on (its path, or its entry of the history); None: from the beginning.
+
+        The step and all that was recorded after it, by the order of the records, is set aside: readable as an earlier
+        generation, no more. Nothing of it is undone now, nor by a later rollback; ``state`` stays as it is. Messages
+        received there are queued again in their old places, unless they were completed. Steps run again under the
+        idempotency keys that they had, those with ``at_most_once`` included. What a rollback has undone in front of
+        the step runs again as well. A second call sets aside what ran since.
+
+        A paused actor stays paused. ``UnknownEntryError`` where the history has no such step;
+        ``WorkflowInFlightError`` while a worker drives the actor; ``NotReplayableError`` where the workflow is
+        cancelled, or about to be, or its rollback is not over: nothing has happened then.
+        """
+        refuse_in_workflow_code("replay_from()")
+        path = entry.path if isinstance(entry, HistoryEntry) else entry
+        if path is not None and not isinstance(path, str):
+            raise TypeError(f"replay_from() takes the path of a step, or an entry of the history, not {entry!r}")
+        carry_out(partial(replays.replay, path=path), self._id, self.type)
+
     # Rollback handlers that are out of attempts ----------------------------------------------
 
     def retry_rollback(self, path: str) -> bool:
@@ -117,6 +137,9 @@ class Operated:
 
     async def awake(self) -> bool:
         return await sync_to_async(self.wake)()
+
+    async def areplay_from(self, entry: str | HistoryEntry | None = None) -> None:
+        await sync_to_async(self.replay_from)(entry)
 
     async def aretry_rollback(self, path: str) -> bool:
         return await sync_to_async(self.retry_rollback)(path)

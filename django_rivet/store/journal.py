@@ -74,7 +74,7 @@ def write_changes(lease: Lease, changes: Changes) -> None:
     """Inside a transaction; what makes it safe is the ``fence`` or ``release`` at its end."""
     _upsert(sql.UPSERT_ENTRIES, [lease.actor_id, lease.generation], map(entry_values, changes.entries))
     _upsert(sql.UPSERT_COMPENSATIONS, [lease.actor_id], map(compensation_values, changes.compensations))
-    for paths in _batches(changes.pruned):
+    for paths in batches(changes.pruned):
         execute(sql.DELETE_ENTRIES.format(paths=marks(len(paths))), [lease.actor_id, *paths])
         execute(sql.DELETE_COMPENSATIONS.format(paths=marks(len(paths))), [lease.actor_id, *paths])
     _take(lease, sql.TAKE, changes.taken)
@@ -133,6 +133,13 @@ def stand_still(lease: Lease) -> bool:
     return row(fill(sql.STAND_STILL), [lease.actor_id, lease.epoch]) is not None
 
 
+def batches(items: Iterable[Any]) -> Iterator[list[Any]]:
+    """As many as one statement takes, again and again."""
+    source = iter(items)
+    while batch := list(islice(source, ROWS_PER_STATEMENT)):
+        yield batch
+
+
 # Below: how it is done ---------------------------------------------------------------------------
 
 
@@ -145,15 +152,9 @@ def _take(lease: Lease, statement: str, messages: Sequence[ReceivedMessage]) -> 
 
 
 def _upsert(statement: str, head: Sequence[Any], values: Iterable[list[Any]]) -> None:
-    for batch in _batches(values):
+    for batch in batches(values):
         one = f"({marks(len(head) + len(batch[0]))})"
         execute(
             statement.format(rows=", ".join([one] * len(batch))),
             [value for each in batch for value in (*head, *each)],
         )
-
-
-def _batches(items: Iterable[Any]) -> Iterator[list[Any]]:
-    source = iter(items)
-    while batch := list(islice(source, ROWS_PER_STATEMENT)):
-        yield batch

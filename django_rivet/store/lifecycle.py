@@ -87,7 +87,7 @@ def recover(actor_id: uuid.UUID) -> Verdict:
     history = load_history(actor_id)
     error = load_run_error(run.error)
     through = error.through if error is not None else frozenset()
-    _apply(run, after_failure(history.entries, _undone(actor_id), through))
+    apply(run, after_failure(history.entries, _undone(actor_id), through))
     update(
         run,
         status=Status.SLEEPING,
@@ -148,6 +148,18 @@ def lease_of(run: WorkflowRun) -> Lease:
     return Lease(run.pk, run.epoch, 0, run.generation)
 
 
+def apply(run: WorkflowRun, recovery: Recovery) -> None:
+    """Under the run's lock: what is replaced or removed becomes the end of its generation, and the next one begins."""
+    live = EntryRow.objects.using(alias()).filter(actor_id=run.pk, retired__isnull=True)
+    replaced = [entry.path for entry in recovery.replaced]
+    for paths in journal.batches(dict.fromkeys([*replaced, *recovery.removed])):
+        live.filter(path__in=paths).update(retired=run.generation)
+    for paths in journal.batches(recovery.unbound):
+        live.filter(path__in=paths).update(binds=False)
+    lease = Lease(run.pk, run.epoch, 0, run.generation + 1)
+    journal.write_changes(lease, Changes(entries=recovery.replaced))
+
+
 # Below: how it is done ---------------------------------------------------------------------------
 
 
@@ -180,12 +192,3 @@ def _undone(actor_id: uuid.UUID) -> list[Compensation]:
         [actor_id, *done],
     )
     return [compensation_from(values) for values in found]
-
-
-def _apply(run: WorkflowRun, recovery: Recovery) -> None:
-    live = EntryRow.objects.using(alias()).filter(actor_id=run.pk, retired__isnull=True)
-    replaced = [entry.path for entry in recovery.replaced]
-    live.filter(path__in=[*replaced, *recovery.removed]).update(retired=run.generation)
-    live.filter(path__in=recovery.unbound).update(binds=False)
-    lease = Lease(run.pk, run.epoch, 0, run.generation + 1)
-    journal.write_changes(lease, Changes(entries=recovery.replaced))

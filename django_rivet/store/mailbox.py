@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from django_rivet.engine.entries import ReceivedMessage
+from django_rivet.models import Message
 from django_rivet.store import statements as sql
-from django_rivet.store.database import aware, fill, marks, moment_sql, row, rows
+from django_rivet.store.database import alias, aware, execute, fill, marks, moment_sql, row, rows
+from django_rivet.store.journal import batches
 
 
 def peek(actor_id: uuid.UUID, queues: Sequence[str], count: int, excluding: frozenset[int]) -> list[ReceivedMessage]:
@@ -35,3 +37,26 @@ def insert(actor_id: uuid.UUID, queue: str, body: str, idempotency_key: str | No
     """Store a message; None where the idempotency key is taken."""
     found = row(fill(sql.SEND, due=moment_sql(delay)), [actor_id, queue, body, idempotency_key])
     return int(found[0]) if found is not None else None
+
+
+def put_back(actor_id: uuid.UUID, messages: Iterable[ReceivedMessage]) -> None:
+    """These were received by waits that are set aside: each is queued again in its old place, unless completed.
+
+    One that was deleted since comes back from the record of its wait, without its idempotency key.
+    """
+    for batch in batches(messages):
+        ids = [message.id for message in batch]
+        execute(sql.PUT_BACK.format(ids=marks(len(ids))), [actor_id, *ids])
+        stored = set(Message.objects.using(alias()).filter(pk__in=ids).values_list("pk", flat=True))
+        Message.objects.using(alias()).bulk_create(
+            Message(
+                id=message.id,
+                actor_id=actor_id,
+                queue=message.queue,
+                body=message.body,
+                created_at=message.created_at,
+                visible_at=message.created_at,
+            )
+            for message in batch
+            if message.id not in stored
+        )

@@ -149,6 +149,12 @@ COMPLETE = """
     WHERE actor_id = %s AND id = %s AND status = 'open'
 """
 
+# Back to its place: its id. What was completed has its answer, and is over.
+PUT_BACK = """
+    UPDATE django_rivet_message SET status = 'queued', handled_at = NULL
+    WHERE actor_id = %s AND status IN ('handled', 'open') AND id IN ({ids})
+"""
+
 SEND = """
     INSERT INTO django_rivet_message (actor_id, queue, body, status, idempotency_key, created_at, visible_at)
     VALUES (%s, %s, %s, 'queued', %s, {now}, {due})

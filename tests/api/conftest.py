@@ -15,6 +15,7 @@ from django_rivet.testing import isolated_actors
 OPERATOR = (
     "view_actor",
     "recover_actor",
+    "replay_actor",
     "cancel_actor",
     "pause_actor",
     "compensate_actor",

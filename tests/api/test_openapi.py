@@ -114,7 +114,7 @@ def test_the_schema_is_valid_and_nothing_had_to_be_guessed() -> None:
     validate_schema(schema)
     assert not GENERATOR_STATS
     rivets = [path for path in schema["paths"] if "/actors/" in path]
-    assert len(rivets) == 14
+    assert len(rivets) == 15
 
 
 @pytest.mark.usefixtures("without_types")

@@ -64,6 +64,16 @@ def open_ids(entry: Entry) -> frozenset[int]:
     return frozenset(message["id"] for message in _messages(entry) if not message["completed"])
 
 
+def uncompleted(entry: Entry) -> list[ReceivedMessage]:
+    """The messages that this wait has received, without those that were completed."""
+    received = _messages(entry) if entry.output is not None else []
+    return [
+        ReceivedMessage(message["id"], message["name"], codec.encode(message["body"]), message["created_at"])
+        for message in received
+        if not message.get("completed")
+    ]
+
+
 def completed(entry: Entry, ids: Collection[int]) -> Entry:
     """The record of a wait of whose messages these are completed, too."""
     messages = [{**message, "completed": message["completed"] or message["id"] in ids} for message in _messages(entry)]
