@@ -1,5 +1,6 @@
 """What every test may need: servers that are there, and an environment for other processes."""
 
+import itertools
 import os
 from collections.abc import Iterator
 
@@ -24,16 +25,24 @@ def pytest_configure() -> None:
         follow_parent()
 
 
+DATABASES_OF_REDIS = 16
+
+_turn = itertools.count()
+
+
 @pytest.fixture
 def redis_url(worker_id: str) -> Iterator[str]:
     """An empty Redis database that no test in another xdist worker shares.
 
+    Nor has the test before: its processes may still be on their way out.
     Published messages know no databases: they need names of their own.
     """
     url = os.environ.get("RIVET_TEST_REDIS_URL")
     if not url:
         pytest.fail("No RIVET_TEST_REDIS_URL. Start pytest behind `python -m tests.services --`.")
-    number = 1 if worker_id == "master" else 1 + int(worker_id.removeprefix("gw"))
+    first = 0 if worker_id == "master" else int(worker_id.removeprefix("gw"))
+    numbers = range(1 + first, DATABASES_OF_REDIS, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+    number = numbers[next(_turn) % len(numbers)]
     own = f"{url.rsplit('/', 1)[0]}/{number}"
     with redis.Redis.from_url(own) as client:
         client.flushdb()

@@ -23,12 +23,12 @@ LogIn = Callable[..., Page]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Real processes all of them, and one browser at a time is enough for two cores."""
+    """Real processes all of them. Those of one module run one after another: two cores bear few browsers."""
     for item in items:
         if "tests/browser/" in item.nodeid:
             item.add_marker(pytest.mark.journey)
             item.add_marker(pytest.mark.timeout(420))
-            item.add_marker(pytest.mark.xdist_group("browser"))
+            item.add_marker(pytest.mark.xdist_group(f"browser-{item.path.stem}"))
 
 
 @pytest.fixture
