@@ -69,6 +69,7 @@ ROWS = [
     Row("retry-rollback", "post", operating(400)),
     Row("skip-rollback", "post", operating(400)),
     Row("confirm-rollback", "post", operating(400)),
+    Row("replay", "post", operating(200)),
 ]
 
 
