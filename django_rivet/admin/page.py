@@ -23,7 +23,7 @@ from django_rivet.admin.text import Excerpt, excerpt, pretty_json, read_error, v
 from django_rivet.admin.timeline import Timeline
 from django_rivet.models import Actor, Message, WorkflowRun
 from django_rivet.store.database import alias, database_now
-from django_rivet.store.lifecycle import FINISHED
+from django_rivet.store.lifecycle import FINISHED, STANDS_STILL
 
 MAX_STATE = 16 * 1024
 MAX_VALUE = 4 * 1024
@@ -36,7 +36,7 @@ SECONDS = 1
 SECONDS_STILL = 5
 """Where only an operator can make it go on."""
 
-STANDS_STILL = (*FINISHED, "failed", "rollback_failed", "paused")
+AT_REST = (*STANDS_STILL, "paused")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def actor_page(actor: Actor, generation: int | None = None, before: int | None =
     error = read_error(run.error)
     now = database_now()
     history = RecentHistory(actor.pk, generation, before)
-    timeline = Timeline(history.tree(), run.updated_at if run.status in STANDS_STILL else now)
+    timeline = Timeline(history.tree(), run.updated_at if run.status in AT_REST else now)
     messages, message_count = _waiting_messages(actor.pk)
     return ActorPage(
         facts=_facts(actor, now),
@@ -112,7 +112,7 @@ def actor_page(actor: Actor, generation: int | None = None, before: int | None =
         generation=run.generation if generation is None else generation,
         is_current=generation is None,
         generations=list(range(run.generation, max(-1, run.generation - MAX_GENERATIONS), -1)),
-        seconds=None if run.status in FINISHED else SECONDS_STILL if run.status in STANDS_STILL else SECONDS,
+        seconds=None if run.status in FINISHED else SECONDS_STILL if run.status in AT_REST else SECONDS,
     )
 
 

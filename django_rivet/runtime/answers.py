@@ -36,6 +36,7 @@ from django_rivet.actors.json_values import jsonable, result_value
 from django_rivet.engine.exceptions import RivetError, StepTimeoutError, UserError
 from django_rivet.runtime.handles import Handle
 from django_rivet.runtime.limits import time_limit
+from django_rivet.store.conflicts import is_locked
 from django_rivet.store.transactions import engine_transaction
 
 STATUS: Mapping[type[Exception], int] = {
@@ -94,7 +95,7 @@ def user_code() -> Iterator[None]:
     except (UserError, ActorBusyError, InternalError, TooSlowError):
         raise
     except OperationalError as error:
-        if _is_locked(error):
+        if is_locked(error):
             raise
         raise InternalError from error
     except Exception as error:
@@ -131,7 +132,7 @@ def output_of(
 
 def failure_of(error: BaseException) -> Failure | None:
     """What a client may learn of ``error``. None: that something went wrong, and the log learns what (``cause_of``)."""
-    if isinstance(error, OperationalError) and _is_locked(error):
+    if isinstance(error, OperationalError) and is_locked(error):
         error = ActorBusyError()
     try:
         if isinstance(error, UserError):
@@ -180,8 +181,3 @@ def _user_status(error: UserError) -> int:
     # A status that says all is well, or none at all, would hide the error.
     fits = type(error.status) is int and 400 <= error.status <= 599
     return error.status if fits else 400
-
-
-def _is_locked(error: OperationalError) -> bool:
-    """SQLite has one writer; whoever was not let in has done nothing."""
-    return "database is locked" in str(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from abc import ABC, abstractmethod
 from functools import partial
 
 from asgiref.sync import sync_to_async
@@ -13,7 +14,7 @@ from django_rivet.runtime.operating import carry_out, checked_note, checked_pers
 from django_rivet.store import lifecycle, pausing, replays, rollbacks
 
 
-class Operated:
+class Operated(ABC):
     """The part of a handle that operators use. All of it obeys the caller's transaction.
 
     ``ActorNotFoundError`` where the actor was destroyed.
@@ -22,8 +23,9 @@ class Operated:
     _id: uuid.UUID
 
     @property
+    @abstractmethod
     def type(self) -> str:
-        raise NotImplementedError
+        """The actor's type name."""
 
     def recover(self) -> bool:
         """After ``failed`` or ``rollback_failed``: fresh attempts; False where the status is another.

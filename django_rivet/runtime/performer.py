@@ -51,11 +51,10 @@ class Performer:
         ``BodyError`` where the body failed: nothing of an atomic one is kept, and the failure is not on record yet.
         ``keeps``: the record need not be committed where the body changed nothing in the database.
         """
-        if self._recorder.history.has_completions:
-            # Who waits for the answer must not wait for this body as well.
+        # Who waits for an answer must not wait for this body as well.
+        if not atomic or self._recorder.history.has_completions:
             self._recorder.write_notes()
         if not atomic:
-            self._recorder.write_notes()
             self._run_outside(body, record, keeps=keeps, is_handler=is_handler)
             return
         for rerun in range(MAX_RERUNS + 1):

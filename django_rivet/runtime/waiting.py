@@ -21,7 +21,8 @@ from django_rivet.engine.current import in_workflow_code
 from django_rivet.engine.exceptions import WorkflowCancelledError, WorkflowFailedError
 from django_rivet.store import endings
 from django_rivet.store.database import connection
-from django_rivet.store.endings import STANDS, RunEnding, Status
+from django_rivet.store.endings import RunEnding, Status
+from django_rivet.store.lifecycle import STANDS_STILL
 from django_rivet.store.run_errors import load_run_error
 
 FIRST_PAUSE = 0.01
@@ -88,7 +89,7 @@ def end_of(actor_id: uuid.UUID, who: str) -> RunEnding | None:
     found = endings.run_ending(actor_id)
     if found is None:
         raise ActorNotFoundError(f"{who} does not exist any more")
-    return found if found.status in STANDS else None
+    return found if found.status in STANDS_STILL else None
 
 
 def value_of(ending: RunEnding | None, who: str, timeout: float | None) -> Any:

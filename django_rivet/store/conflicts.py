@@ -16,4 +16,9 @@ def is_conflict(error: BaseException) -> bool:
     if not isinstance(error, DatabaseError):
         return False
     state = getattr(error.__cause__, "sqlstate", None)
-    return state in {SERIALIZATION_FAILURE, DEADLOCK_DETECTED, LOCK_NOT_AVAILABLE} or "database is locked" in str(error)
+    return state in {SERIALIZATION_FAILURE, DEADLOCK_DETECTED, LOCK_NOT_AVAILABLE} or is_locked(error)
+
+
+def is_locked(error: DatabaseError) -> bool:
+    """SQLite has one writer; whoever was not let in has done nothing."""
+    return "database is locked" in str(error)

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from django_rivet.models import Message, WorkflowRun
 from django_rivet.store import statements as sql
 from django_rivet.store.database import row
+from django_rivet.store.lifecycle import STANDS_STILL
 
 Status = WorkflowRun.Status
-
-STANDS = (Status.COMPLETED, Status.CANCELLED, Status.FAILED, Status.ROLLBACK_FAILED)
-"""Nothing goes on by itself; of the last two something may after ``recover()``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ def message_ending(message_id: int) -> MessageEnding | None:
         return None
     status, response, run_status = found
     is_handled = status in (Message.Status.HANDLED, Message.Status.COMPLETED)
-    return MessageEnding(is_handled, response, run_status not in STANDS)
+    return MessageEnding(is_handled, response, run_status not in STANDS_STILL)
 
 
 def run_ending(actor_id: uuid.UUID) -> RunEnding | None:

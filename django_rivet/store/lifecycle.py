@@ -26,6 +26,9 @@ Request = WorkflowRun.Request
 
 FINISHED = (Status.COMPLETED, Status.CANCELLED)
 
+STANDS_STILL = (*FINISHED, Status.FAILED, Status.ROLLBACK_FAILED)
+"""Nothing happens to it by itself any more; of those that are not finished an operator may make it go on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

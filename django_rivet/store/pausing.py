@@ -8,11 +8,9 @@ from django.db.models import Case, F, Value, When
 
 from django_rivet.models import WorkflowRun
 from django_rivet.store.database import database_now
-from django_rivet.store.lifecycle import FINISHED, Verdict, is_driven, locked, unpause, update
+from django_rivet.store.lifecycle import STANDS_STILL, Verdict, is_driven, locked, unpause, update
 
 Status = WorkflowRun.Status
-
-_STANDS_STILL = (*FINISHED, Status.FAILED, Status.ROLLBACK_FAILED)
 
 
 def pause(actor_id: uuid.UUID) -> Verdict:
@@ -22,7 +20,7 @@ def pause(actor_id: uuid.UUID) -> Verdict:
     """
     run = locked(actor_id)
     now = database_now()
-    if run.status in _STANDS_STILL:
+    if run.status in STANDS_STILL:
         return Verdict(False)
     if run.status == Status.PAUSED:
         return Verdict(True)
@@ -67,7 +65,7 @@ def wake(actor_id: uuid.UUID) -> Verdict:
     now = database_now()
     # An actor without a workflow was never claimed, and one with a workflow sleeps only after a drive.
     has_no_workflow = run.status == Status.SLEEPING and run.epoch == 0
-    if run.status in (*_STANDS_STILL, Status.PAUSED) or has_no_workflow:
+    if run.status in (*STANDS_STILL, Status.PAUSED) or has_no_workflow:
         return Verdict(False)
     if is_driven(run, now):
         return Verdict(True)
