@@ -30,6 +30,8 @@ class RivetSettings:
     """After this long an actor goes behind the others."""
     TURN_TIMEOUT: float = 5
     """How long a call waits for the actor's turn before ``ActorBusyError``."""
+    BRANCH_THREADS: int = 8
+    """How many branches of joins may run at the same time in one process, each with a database connection."""
     STEP_DEFAULTS: Mapping[str, Any] = field(default_factory=dict)
     """Any option of ``ctx.step``."""
     MAX_OUTPUT_BYTES: int = 1024 * 1024
@@ -80,7 +82,7 @@ def _load(given: Any) -> RivetSettings:
     ]
     faults += [
         f"RIVET[{key!r}] must be a whole number from 1, not {given[key]!r}"
-        for key in ("MAX_OUTPUT_BYTES", "MAX_TAKEOVERS")
+        for key in ("BRANCH_THREADS", "MAX_OUTPUT_BYTES", "MAX_TAKEOVERS")
         if key in given and (type(values[key]) is not int or values[key] < 1)
     ]
     try:

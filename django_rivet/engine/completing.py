@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django_rivet.engine.current import Completions, current_completions, in_workflow_code
+from django_rivet.engine.current import Completions, Strand, current_completions, current_strand
 from django_rivet.engine.entries import Completion, Entry
 from django_rivet.engine.exceptions import MessageAlreadyCompletedError, StepOnlyError
 from django_rivet.engine.history import History
@@ -27,11 +27,12 @@ class Completing:
 
     def __call__(self, response: Any) -> None:
         completions = current_completions()
-        if completions is not None and completions.owner is self._walk:
-            self._in_body(completions, response)
-        elif completions is None and in_workflow_code() and not self._walk.is_over:
-            with self._walk.stopping():
-                self._in_workflow(response)
+        walk = self._of_this_pass(current_strand() if completions is None else completions.owner)
+        if walk is not None and completions is not None:
+            self._in_body(walk, completions, response)
+        elif walk is not None:
+            with walk.stopping():
+                self._in_workflow(walk, response)
         else:
             raise StepOnlyError(
                 f"{self} was completed outside of its workflow: complete() is for workflow code and for the bodies of "
@@ -40,20 +41,26 @@ class Completing:
 
     # Below: how it is done -------------------------------------------------------------------
 
-    def _in_body(self, completions: Completions, response: Any) -> None:
-        self._walk.refuse_unwinding()
+    def _of_this_pass(self, strand: Strand | None) -> Walk | None:
+        """It may be another branch than the one that received the message."""
+        if not isinstance(strand, Walk) or strand.trunk is not self._walk.trunk or strand.trunk.is_over:
+            return None
+        return strand
+
+    def _in_body(self, walk: Walk, completions: Completions, response: Any) -> None:
+        walk.refuse_unwinding()
         if self._was_done:
             return
         if self._message_id in completions.made or self._is_done:
             raise self._done_before()
         completions.made[self._message_id] = self._completion(response)
 
-    def _in_workflow(self, response: Any) -> None:
+    def _in_workflow(self, walk: Walk, response: Any) -> None:
         if self._is_called or (self._is_done and not self._was_done):
             raise self._done_before()
         if not self._was_done:
-            self._walk.host.refuse_anything_new()
-            complete_now(self._walk.history, [self._completion(response)])
+            walk.host.refuse_anything_new()
+            complete_now(walk.history, [self._completion(response)])
         self._is_called = True
 
     @property

@@ -15,7 +15,8 @@ from django_rivet.engine.decision import Note, Replay, Wait
 from django_rivet.engine.durations import Duration, later, point_in_time, seconds
 from django_rivet.engine.entries import Entry, EntryStatus, Failure, FailureKind, Kind, Result
 from django_rivet.engine.exceptions import InvalidStepError, WorkflowFailedError, WorkflowUsageError
-from django_rivet.engine.failures import origin_of
+from django_rivet.engine.failures import dump_failure, failure_of, load_failure, origin_of
+from django_rivet.engine.joining import join
 from django_rivet.engine.mailbox import Mailbox
 from django_rivet.engine.scoped import Scoped
 from django_rivet.engine.stepping import Body, perform
@@ -155,6 +156,18 @@ class Context(Scoped):
         return loops.iterate(loop) if fn is None else loops.run(loop, fn)
 
     @verb
+    def join(self, name: str, branches: Mapping[str, Callable[[Context], Any]]) -> dict[str, Any]:
+        """Call each ``branch function(branch)`` and give back what they return, by their names; ``branch`` is a
+        context of its own.
+
+        Their steps run at the same time, in threads, as long as the bodies touch neither ``self.state`` nor, on
+        SQLite, the database; their workflow code runs one after another. All branches are run to their ends:
+        ``JoinError`` where any failed, with what failed them in ``errors``. One that has ended is not run again. The
+        branches that a join has when it begins are on record: other names later are ``HistoryDivergedError``.
+        """
+        return join(self, name, branches, Context)
+
+    @verb
     def rollback_checkpoint(self, name: str, on_handler_failure: str = "stop") -> None:
         """Open this scope for rollback: steps after it may have handlers.
 
@@ -253,13 +266,13 @@ class Context(Scoped):
                     raise
                 except Exception as error:
                     self.walk.refuse_unwinding()
-                    entry = self._block_failed(entry, blocks.failure_of(error, name))
+                    entry = self._block_failed(entry, failure_of(error, "block", name))
                 else:
                     block.finish()
                     entry = self._block_ended(entry, EntryStatus.COMPLETED, output)
                     return Result(True, codec.decode(output))
         block.ended = True
-        failure = blocks.load_failure(entry.output or "{}")
+        failure = load_failure(entry.output or "{}")
         undo_all(self, path, WorkflowFailedError(str(failure.error), failure.error))
         self._block_ended(entry, EntryStatus.FAILED, entry.output or "{}")
         self.walk.refuse_interruption()
@@ -270,7 +283,7 @@ class Context(Scoped):
             replace(
                 entry,
                 status=EntryStatus.ROLLING_BACK,
-                output=blocks.dump_failure(failure),
+                output=dump_failure(failure),
                 error=failure.error,
                 started_at=self.walk.host.now(),
             )

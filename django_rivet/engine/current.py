@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Protocol
 
 from django_rivet.engine.entries import Completion
 from django_rivet.engine.exceptions import StepOnlyError
@@ -24,12 +25,18 @@ class CurrentStep:
     """Whether this worker wants to hand the actor over: a long body may end early."""
 
 
+class Strand(Protocol):
+    """The pass, or one branch of it, that workflow code belongs to."""
+
+    def stop(self, reason: BaseException) -> BaseException:
+        """Told of an error that workflow code must not get past."""
+
+
 class Completions:
     """The messages that one run of a body completes: they count when that run is on record."""
 
-    def __init__(self, owner: object) -> None:
+    def __init__(self, owner: Strand) -> None:
         self.owner = owner
-        """The pass that the body belongs to."""
         self.made: dict[int, Completion] = {}
 
 
@@ -47,9 +54,14 @@ def current_completions() -> Completions | None:
     return body.completions if isinstance(body, _Body) else None
 
 
+def current_strand() -> Strand | None:
+    """Where workflow code, and not a body, is running: what is done here would be done again on each replay."""
+    running = _current.get()
+    return running.strand if isinstance(running, _Workflow) else None
+
+
 def in_workflow_code() -> bool:
-    """Whether workflow code, and not a body, is running: what is done here would be done again on each replay."""
-    return isinstance(_current.get(), _Workflow)
+    return current_strand() is not None
 
 
 def refuse_in_workflow_code(what: str) -> None:
@@ -64,9 +76,9 @@ def refuse_in_workflow_code(what: str) -> None:
 
 def misused(error: StepOnlyError) -> StepOnlyError:
     """To be raised: workflow code that swallows it meets it again at its next verb."""
-    running = _current.get()
-    if isinstance(running, _Workflow):
-        running.stop(error)
+    strand = current_strand()
+    if strand is not None:
+        strand.stop(error)
     return error
 
 
@@ -80,9 +92,8 @@ def running_body(step: CurrentStep, completions: Completions | None = None) -> I
 
 
 @contextmanager
-def running_workflow(stop: Callable[[BaseException], object]) -> Iterator[None]:
-    """``stop`` is told of an error that workflow code must not get past."""
-    with _set(_Workflow(stop)):
+def running_workflow(strand: Strand) -> Iterator[None]:
+    with _set(_Workflow(strand)):
         yield
 
 
@@ -98,7 +109,7 @@ def running_hook() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Workflow:
-    stop: Callable[[BaseException], object]
+    strand: Strand
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ class Kind(StrEnum):
     LOOP = "loop"
     ITERATION = "iteration"
     BLOCK = "block"
+    JOIN = "join"
+    BRANCH = "branch"
     SLEEP = "sleep"
     MESSAGE = "message"
     CHECKPOINT = "checkpoint"
@@ -76,9 +78,9 @@ class Failure:
     step_name: str | None = None
     attempts: int = 0
     source: str = "step"
-    """``step``, ``join``, ``race``, ``queue`` or ``block``."""
+    """``step``, ``join``, ``race``, ``queue`` or ``block``; ``branch`` for what a branch's own code raised."""
     name: str | None = None
-    """The name of the entry, or block, that failed."""
+    """The name of the entry, block or branch that failed."""
     step: Failure | None = None
     """The failure of the step, where ``source`` is ``step``."""
 

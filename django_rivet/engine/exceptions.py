@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from django_rivet.engine.entries import ErrorInfo, Failure
+
 
 class RivetError(Exception):
     """The base of every error of django_rivet."""
@@ -97,6 +99,24 @@ class StepInterruptedError(RivetError):
     """
 
     code = "step_interrupted"
+
+
+class JoinError(RivetError):
+    """Branches of a join failed, and all others have ended.
+
+    ``errors`` holds, by the name of the branch, what failed it: ``name`` and ``message``, and ``str()`` both. Where
+    that was a step's failure, ``failures`` says more: ``kind``, ``step_name``, ``attempts``.
+    """
+
+    code = "join_failed"
+
+    def __init__(self, join: str, failures: Mapping[str, Failure], errors: Mapping[str, ErrorInfo]) -> None:
+        self.join = join
+        self.failures = dict(failures)
+        self.errors = dict(errors)
+        where = "a branch" if len(self.errors) == 1 else f"{len(self.errors)} branches"
+        each = "; ".join(f"{name}: {error}" for name, error in self.errors.items())
+        super().__init__(f"join {join!r} failed in {where}: {each}")
 
 
 class QueueTimeoutError(RivetError):

@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 import traceback
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
+from typing import Any
 
+from django_rivet.engine import codec
 from django_rivet.engine.entries import Entry, ErrorInfo, Failure, FailureKind
 from django_rivet.engine.exceptions import (
     CriticalError,
+    JoinError,
     OutputNotSerializableError,
     QueueTimeoutError,
     RollbackError,
@@ -91,6 +94,58 @@ def queue_timeout(entry: Entry, names: Iterable[str]) -> QueueTimeoutError:
     return error
 
 
+def join_error(entry: Entry, branches: Iterable[Entry], original: BaseException | None = None) -> JoinError:
+    """The error of a join, from the records of the branches that failed."""
+    failures: dict[str, Failure] = {}
+    errors: dict[str, ErrorInfo] = {}
+    paths = {entry.path}
+    for branch in branches:
+        assert branch.error is not None
+        stored = codec.decode(branch.output or "{}")
+        failures[branch.name] = _from_dict(stored["failure"])
+        errors[branch.name] = branch.error
+        paths |= {branch.path, *stored["paths"]}
+    error = JoinError(entry.name, failures, errors)
+    asks_for_rollback = any(failure.kind == FailureKind.ROLLBACK for failure in failures.values())
+    kind = str(FailureKind.ROLLBACK) if asks_for_rollback else None
+    failure = Failure(describe(error), kind, source="join", name=entry.name)
+    _with_origin(error, Origin("join", failure, frozenset(paths)), original)
+    return error
+
+
+def dump_branch_failure(error: Exception, branch: str) -> str:
+    """What ``join_error`` makes a branch's failure of again."""
+    failure = failure_of(error, "branch", branch)
+    if isinstance(error, RollbackError):
+        failure = replace(failure, kind=str(FailureKind.ROLLBACK))
+    return codec.encode({"failure": _as_dict(failure), "paths": sorted(paths_through(error))})
+
+
+def failure_of(error: Exception, source: str, name: str) -> Failure:
+    """Any error as the failure of the block, or branch, it was raised in: ``source`` and ``name`` say which."""
+    origin = origin_of(error)
+    if origin is None:
+        return Failure(describe(error), source=source, name=name)
+    failure = origin.failure
+    return Failure(
+        failure.error,
+        failure.kind,
+        failure.step_name,
+        failure.attempts,
+        origin.source,
+        failure.name,
+        failure if origin.source == "step" else None,
+    )
+
+
+def dump_failure(failure: Failure) -> str:
+    return codec.encode(_as_dict(failure))
+
+
+def load_failure(text: str) -> Failure:
+    return _from_dict(codec.decode(text))
+
+
 # Below: how it is done ---------------------------------------------------------------------------
 
 _NEAREST: dict[FailureKind, type[Exception]] = {
@@ -162,3 +217,21 @@ def _is_simple(value: object) -> bool:
         return math.isfinite(value)
     # A number of thousands of digits cannot be stored, and nobody would read it.
     return type(value) in (str, bool, type(None)) or (type(value) is int and abs(value) < 2**63)
+
+
+def _as_dict(failure: Failure) -> dict[str, Any]:
+    return {
+        "error": failure.error.as_dict(),
+        "kind": failure.kind,
+        "step_name": failure.step_name,
+        "attempts": failure.attempts,
+        "source": failure.source,
+        "name": failure.name,
+        "step": _as_dict(failure.step) if failure.step is not None else None,
+    }
+
+
+def _from_dict(stored: dict[str, Any]) -> Failure:
+    step = stored.pop("step", None)
+    error = ErrorInfo(**stored.pop("error"))
+    return Failure(error, **stored, step=_from_dict(step) if step else None)

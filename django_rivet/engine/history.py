@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field
+from itertools import count
 
+from django_rivet.engine.baton import Baton
 from django_rivet.engine.entries import (
     Compensation,
     Completion,
@@ -16,34 +19,7 @@ from django_rivet.engine.entries import (
 )
 from django_rivet.engine.exceptions import HistoryDivergedError
 from django_rivet.engine.location import child, is_under, parent, scopes_around
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """What one commit adds to the history. Empty changes are falsy."""
-
-    entries: tuple[Entry, ...] = ()
-    pruned: tuple[str, ...] = ()
-    """Paths of entries that are deleted, with what belongs to them."""
-    taken: tuple[ReceivedMessage, ...] = ()
-    compensations: tuple[Compensation, ...] = ()
-    opened: tuple[ReceivedMessage, ...] = ()
-    """Taken, and open until they are completed."""
-    completions: tuple[Completion, ...] = ()
-
-    def __add__(self, other: Changes) -> Changes:
-        return Changes(
-            tuple({e.path: e for e in (*self.entries, *other.entries)}.values()),
-            self.pruned + other.pruned,
-            self.taken + other.taken,
-            tuple({c.path: c for c in (*self.compensations, *other.compensations)}.values()),
-            self.opened + other.opened,
-            self.completions + other.completions,
-        )
-
-    def __bool__(self) -> bool:
-        return bool(self.entries or self.pruned or self.taken or self.compensations or self.opened or self.completions)
-
+from django_rivet.engine.notes import Changes, Notes
 
 _REPLAYED = (EntryStatus.COMPLETED, EntryStatus.FAILED, EntryStatus.RUNNING, EntryStatus.OPEN)
 
@@ -54,6 +30,7 @@ class History:
 
     Reads see what is recorded and what is noted. Notes are written by the next commit: the store asks for
     ``unwritten()``, and only after the commit ``confirm()`` forgets them; a failed commit leaves all as it was.
+    A branch of a join sees the same records, and has notes of its own.
     """
 
     entries: dict[str, Entry] = field(default_factory=dict)
@@ -61,11 +38,13 @@ class History:
     """By path of the step: those that are not yet done or settled."""
 
     def __post_init__(self) -> None:
-        self._last_seq = max((e.seq for e in self.entries.values()), default=0)
-        self._last_seq = max([self._last_seq, *(c.seq for c in self.compensations.values())])
+        numbers = [*(e.seq for e in self.entries.values()), *(c.seq for c in self.compensations.values())]
+        self._seqs = count(max(numbers, default=0) + 1)
         self._names: dict[str, dict[str, None]] = {}
         self.open_waits: dict[str, None] = {}
         """Paths of the waits whose messages are not all completed."""
+        self.undoing: dict[str, None] = {}
+        """Paths of the blocks that failed and whose compensations are not all done."""
         for entry in self.entries.values():
             self._index(entry)
         self._recorded_names = {scope: dict(names) for scope, names in self._names.items()}
@@ -73,16 +52,45 @@ class History:
         """Until the pass meets the first thing that is not over."""
         self.reached = ""
         """The path of the entry that the pass has come to last."""
-        self._notes: dict[str, Entry] = {}
-        self._pruned: list[str] = []
-        self._taken: list[ReceivedMessage] = []
-        self._opened: list[ReceivedMessage] = []
-        self._completions: list[Completion] = []
-        self._undo_notes: dict[str, Compensation] = {}
+        self.baton = Baton()
+        """Held by the one strand of the pass that uses all this, while there are several."""
+        self._taken_ids: set[int] = set()
+        self._notes = Notes()
 
     def next_seq(self) -> int:
-        self._last_seq += 1
-        return self._last_seq
+        return next(self._seqs)
+
+    # Branches --------------------------------------------------------------------------------
+
+    def of_branch(self, path: str) -> History:
+        """As the branch whose scope is ``path`` sees it."""
+        branch = copy(self)
+        branch._notes = Notes()
+        branch.enter_branch(path)
+        return branch
+
+    def enter_branch(self, path: str) -> None:
+        """In a branch: it is run from its records, for the first or another time in this pass."""
+        for scope, names in self._names.items():
+            if scope == path or is_under(scope, path):
+                self._recorded_names[scope] = dict(names)
+        self.is_replaying = bool(self._names.get(path))
+        self.reached = path
+
+    def leave_branch(self, branch: History) -> None:
+        """Take over what it has noted."""
+        self._notes.add(branch.unwritten())
+        branch._notes.clear()
+        self.is_replaying = self.is_replaying and branch.is_replaying
+
+    def are_side_by_side(self, path: str, other: str) -> bool:
+        """Whether they lie in different branches of one join."""
+        around = {path, *scopes_around(path)}
+        apart = next((each for each in (other, *scopes_around(other)) if parent(each) in around), None)
+        if apart is None or apart in around:
+            return False
+        join = self.entries.get(parent(apart))
+        return join is not None and join.kind is Kind.JOIN and path != join.path
 
     # Visiting --------------------------------------------------------------------------------
 
@@ -115,8 +123,8 @@ class History:
         """Raise ``HistoryDivergedError`` where recorded entries of this scope, or one around it, were not reached."""
         self.refuse_unvisited(scope, reason)
         for around in scopes_around(scope):
-            # Of a loop's iterations those that have ended are not entered again.
-            if around not in self.entries or self.entries[around].kind is not Kind.LOOP:
+            # Of a loop's iterations those that have ended are not entered again; branches come in any order.
+            if around not in self.entries or self.entries[around].kind not in (Kind.LOOP, Kind.JOIN):
                 self.refuse_unvisited(around, reason)
 
     def refuse_unvisited(self, scope: str, reason: str) -> None:
@@ -133,6 +141,16 @@ class History:
                 "the code no longer fits the history; put the old code back, or keep new entries behind recorded ones"
             )
 
+    def steps_under_way(self) -> frozenset[str]:
+        """The step that the pass has come to, where it was begun, or failed and would be tried again."""
+        entry = self.entries.get(self.reached)
+        is_open = (
+            entry is not None
+            and entry.kind is Kind.STEP
+            and entry.status in (EntryStatus.RUNNING, EntryStatus.RETRYING)
+        )
+        return frozenset({self.reached}) if is_open else frozenset()
+
     def children(self, scope: str) -> Iterable[str]:
         """Names recorded or noted directly below ``scope``."""
         return self._names.get(scope, ())
@@ -140,27 +158,28 @@ class History:
     # Noting ----------------------------------------------------------------------------------
 
     def note(self, entry: Entry) -> None:
-        self.entries[entry.path] = self._notes[entry.path] = entry
+        self.entries[entry.path] = entry
+        self._notes.entry(entry)
         self._index(entry)
 
     def note_taken(self, messages: Iterable[ReceivedMessage], *, stay_open: bool = False) -> None:
-        (self._opened if stay_open else self._taken).extend(messages)
+        received = list(messages)
+        self._notes.taken(received, stay_open=stay_open)
+        self._taken_ids.update(message.id for message in received)
 
     def note_completions(self, completions: Iterable[Completion]) -> None:
-        self._completions.extend(completions)
+        self._notes.completions(completions)
 
     def note_compensation(self, compensation: Compensation) -> None:
         self._keep(compensation)
-        self._undo_notes[compensation.path] = compensation
+        self._notes.compensation(compensation)
 
     def note_pruned(self, path: str) -> None:
         """Forget this entry and all below it."""
         doomed = [p for p in self.entries if p == path or is_under(p, path)]
-        self._pruned.extend(doomed)
+        self._notes.pruned(doomed)
         for each in doomed:
             del self.entries[each]
-            self._notes.pop(each, None)
-            self._undo_notes.pop(each, None)
             self.open_waits.pop(each, None)
         for scope in [s for s in self._names if s == path or is_under(s, path)]:
             del self._names[scope]
@@ -168,34 +187,24 @@ class History:
 
     @property
     def taken_ids(self) -> frozenset[int]:
-        """Messages that are received but not yet written as such."""
-        return frozenset(m.id for m in (*self._taken, *self._opened))
+        """Messages that are received, in whichever branch, but not yet written as such."""
+        return frozenset(self._taken_ids)
 
     @property
     def has_completions(self) -> bool:
         """Whether somebody may be waiting for the next commit."""
-        return bool(self._completions)
+        return self._notes.has_completions
 
     # Writing ---------------------------------------------------------------------------------
 
     def unwritten(self) -> Changes:
-        return Changes(
-            tuple(self._notes.values()),
-            tuple(self._pruned),
-            tuple(self._taken),
-            tuple(self._undo_notes.values()),
-            tuple(self._opened),
-            tuple(self._completions),
-        )
+        return self._notes.changes
 
     def confirm(self) -> None:
         """All notes are committed."""
+        written = self._notes.changes
+        self._taken_ids.difference_update(message.id for message in (*written.taken, *written.opened))
         self._notes.clear()
-        self._pruned.clear()
-        self._taken.clear()
-        self._opened.clear()
-        self._completions.clear()
-        self._undo_notes.clear()
 
     def absorb(self, written: Changes) -> None:
         """Take in what a commit wrote beyond the notes."""
@@ -216,10 +225,11 @@ class History:
     def _index(self, entry: Entry) -> None:
         if not entry.seq:
             return
-        if entry.status is EntryStatus.OPEN:
-            self.open_waits[entry.path] = None
-        else:
-            self.open_waits.pop(entry.path, None)
+        for status, paths in ((EntryStatus.OPEN, self.open_waits), (EntryStatus.ROLLING_BACK, self.undoing)):
+            if entry.status is status:
+                paths[entry.path] = None
+            else:
+                paths.pop(entry.path, None)
         path = entry.path
         while path:
             scope, _, name = path.rpartition("/")
@@ -238,7 +248,7 @@ class History:
                 return entry.status is EntryStatus.COMPLETED or (
                     not entry.atomic and entry.status is not EntryStatus.PLACEHOLDER
                 )
-            is_construct = entry.kind in (Kind.LOOP, Kind.ITERATION, Kind.BLOCK)
+            is_construct = entry.kind in (Kind.LOOP, Kind.ITERATION, Kind.BLOCK, Kind.JOIN, Kind.BRANCH)
             has_outcome = entry.status is EntryStatus.COMPLETED or (
                 entry.kind is Kind.BLOCK and entry.status is EntryStatus.FAILED
             )

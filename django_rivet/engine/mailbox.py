@@ -146,6 +146,8 @@ class Mailbox:
 
     def _refuse_while_open(self, name: str) -> None:
         for path in self.walk.history.open_waits:
+            if self.walk.history.are_side_by_side(path, self._scoped.scope.path):
+                continue
             ids = sorted(receive.open_ids(self.walk.history.entries[path]))
             raise MessageNotCompletedError(
                 f"the wait {name!r} asks for a message while {'message' if len(ids) == 1 else 'messages'} "

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from django_rivet.engine.current import Completions
 from django_rivet.engine.decision import FailedAttempt
 from django_rivet.engine.entries import Compensation, Entry, ReceivedMessage
-from django_rivet.engine.history import Changes
+from django_rivet.engine.history import History
+from django_rivet.engine.notes import Changes
 from django_rivet.engine.options import StepOptions
 from django_rivet.engine.suspend import Unwind
 
@@ -35,7 +36,10 @@ class StepCall:
 
 
 class Host(Protocol):
-    """One drive of one actor by one worker."""
+    """One drive of one actor by one worker.
+
+    Where a method may wait, for a body or for a lock of the database, it lays the history's baton down meanwhile.
+    """
 
     workflow_id: str
     actor: Any
@@ -54,7 +58,10 @@ class Host(Protocol):
         """A number from 0 to 1 for jitter."""
 
     def interruption(self) -> Unwind | None:
-        """Why the pass should end before the next entry: a cancellation, the end of run or slice, a shutdown."""
+        """Why the pass should end before the next entry: a cancellation, the end of run or slice, a shutdown.
+
+        What a block that failed has begun to undo is undone first: a cancellation does not stop that.
+        """
 
     def is_evicted(self) -> bool:
         """Whether this worker wants to hand the actor over; may be asked from a body."""
@@ -62,11 +69,16 @@ class Host(Protocol):
     def pause_until(self, due: datetime) -> bool:
         """Wait in memory where that is short enough; False where the actor should wait in the database."""
 
-    def rolls_back(self, is_under_way: bool) -> None:
-        """Told when a block begins, and ends, to be undone: a cancellation does not stop that."""
-
     def write(self) -> None:
-        """Commit all notes now. Nothing that the workflow has read may be handed to the outside before."""
+        """Commit all notes now, where anything may be. Nothing that the workflow has read may be handed to the outside
+        before.
+        """
+
+    def of_branch(self, history: History) -> Host:
+        """The same for a branch of a join: its notes are those of ``history``."""
+
+    def run_beside(self, work: Callable[[], None]) -> bool:
+        """Run this in another thread, at the same time; False, and nothing done, where that cannot be now."""
 
     def run_step(self, call: StepCall) -> BaseException | None:
         """Run the body and commit its record with all notes, in one transaction where it is atomic.

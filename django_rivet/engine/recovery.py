@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from django_rivet.engine.entries import Compensation, Entry, EntryStatus, Kind, UndoStatus
@@ -26,11 +26,8 @@ def after_failure(entries: Mapping[str, Entry], undone: Iterable[Compensation], 
 
     ``undone``: the compensations that were carried out. A failure that the workflow caught stays as recorded.
     """
-    put_back: dict[str, Entry] = {}
-    for path in through:
-        entry = entries.get(path)
-        if entry is not None and entry.status is not EntryStatus.COMPLETED:
-            put_back[path] = fresh(entry, EntryStatus.PENDING, entry.run)
+    failed = [e for p in through if (e := entries.get(p)) is not None and e.status is not EntryStatus.COMPLETED]
+    put_back = {e.path: fresh(e, EntryStatus.PENDING, e.run) for e in failed if e.kind not in (Kind.JOIN, Kind.BRANCH)}
     for compensation in undone:
         entry = entries.get(compensation.path)
         if entry is None or entry.run != compensation.run or _is_in_failed_block(entries, entry.path):
@@ -38,12 +35,14 @@ def after_failure(entries: Mapping[str, Entry], undone: Iterable[Compensation], 
         # A step that failed, and was undone since its outcome was unknown, begins a new run as well.
         status = put_back[entry.path].status if entry.path in put_back else EntryStatus.PLACEHOLDER
         put_back[entry.path] = fresh(entry, status, entry.run + 1)
+    branches = [e.path for e in failed if e.kind is Kind.BRANCH]
     if not put_back:
-        return Recovery(replaced=tuple(_reopened(entries)))
-    again, removed = _opened_again(entries, put_back)
+        return Recovery(tuple(_reopened(entries, branches)), tuple(branches))
+    again, removed = _opened_again(entries, (*put_back, *branches))
+    removed = list(dict.fromkeys([*removed, *branches]))
     oldest = min(entries[path].seq for path in put_back)
     unbound = [e.path for e in entries.values() if e.seq > oldest and e.path not in put_back and e.path not in removed]
-    reopened = [e for e in _reopened(entries, put_back) if e.path not in removed]
+    reopened = [e for e in _reopened(entries, (*put_back, *branches)) if e.path not in removed]
     return Recovery((*put_back.values(), *again, *reopened), tuple(removed), tuple(unbound))
 
 
@@ -67,10 +66,11 @@ def fresh(entry: Entry, status: EntryStatus, run: int) -> Entry:
 # Below: how it is done ---------------------------------------------------------------------------
 
 
-def _opened_again(entries: Mapping[str, Entry], put_back: Mapping[str, Entry]) -> tuple[list[Entry], list[str]]:
+def _opened_again(entries: Mapping[str, Entry], put_back: Collection[str]) -> tuple[list[Entry], list[str]]:
     """Records around an entry put back that say that something is over: replaced, and removed.
 
-    A loop begins again at its first iteration with such an entry; the ends of all later ones go.
+    A loop begins again at its first iteration with such an entry; the ends of all later ones go. A branch, or a block,
+    has no outcome any more.
     """
     removed = []
     first: dict[str, int] = {}
@@ -80,7 +80,7 @@ def _opened_again(entries: Mapping[str, Entry], put_back: Mapping[str, Entry]) -
             if loop in entries and entries[loop].kind is Kind.LOOP:
                 number = int(around.rpartition("/")[2])
                 first[loop] = min(first.get(loop, number), number)
-            elif around in entries and entries[around].kind is Kind.BLOCK:
+            elif around in entries and entries[around].kind in (Kind.BLOCK, Kind.BRANCH):
                 removed.append(around)
     ends = [e for e in entries.values() if e.kind is Kind.ITERATION and parent(e.path) in first]
     again = [
@@ -90,13 +90,13 @@ def _opened_again(entries: Mapping[str, Entry], put_back: Mapping[str, Entry]) -
     return again, list(dict.fromkeys(removed))
 
 
-def _reopened(entries: Mapping[str, Entry], put_back: Mapping[str, Entry] | None = None) -> list[Entry]:
-    """Loops go on where the workflow failed in them, or where an entry in them was put back."""
+def _reopened(entries: Mapping[str, Entry], put_back: Collection[str]) -> list[Entry]:
+    """Loops go on where the workflow failed in them, and like joins where an entry in them was put back."""
     return [
         replace(e, status=EntryStatus.RUNNING, ended_at=None)
         for e in entries.values()
-        if e.kind is Kind.LOOP
-        and (e.status is EntryStatus.FAILED or any(is_under(p, e.path) for p in put_back or ()))
+        if e.kind in (Kind.LOOP, Kind.JOIN)
+        and ((e.kind is Kind.LOOP and e.status is EntryStatus.FAILED) or any(is_under(p, e.path) for p in put_back))
         and e.status is not EntryStatus.RUNNING
     ]
 

@@ -39,6 +39,8 @@ def rewind(
     aside = _aside(entries, step)
     around = _scopes_around_all(aside.values())
     opened = _opened(entries, aside)
+    # A join that is open again may fail this time, and with it what its other branches have done.
+    branches = {e.path for e in entries.values() if e.kind is Kind.BRANCH and parent(e.path) in opened}
     over = _no_longer_over(entries, aside, around)
     kept = {p: e for p, e in entries.items() if p not in aside and p not in over} | opened
     every = list(compensations)
@@ -56,7 +58,7 @@ def rewind(
             tuple(dict.fromkeys([*aside, *over, *before.removed])),
             (*before.unbound, *unreached),
         ),
-        tuple(_settled_anew(every, entries, kept.keys() - run_again, around, now)),
+        tuple(_settled_anew(every, entries, kept.keys() - run_again, around | branches, now)),
         tuple(m for e in aside.values() if e.kind is Kind.MESSAGE for m in uncompleted(e)),
     )
 
@@ -80,9 +82,9 @@ def _aside(entries: Mapping[str, Entry], step: str | None) -> dict[str, Entry]:
 
 
 def _scopes_around_all(entries: Collection[Entry]) -> frozenset[str]:
-    """The scopes that have not ended without these entries, of which some are ends of iterations."""
+    """The scopes that have not ended without these entries, of which some are ends of iterations and branches."""
     around = {scope for e in entries for scope in scopes_around(e.path)}
-    return frozenset(around | {e.path for e in entries if e.kind is Kind.ITERATION})
+    return frozenset(around | {e.path for e in entries if e.kind in (Kind.ITERATION, Kind.BRANCH)})
 
 
 def _first_iterations(entries: Mapping[str, Entry], aside: Mapping[str, Entry]) -> dict[str, int]:
@@ -99,8 +101,12 @@ def _first_iterations(entries: Mapping[str, Entry], aside: Mapping[str, Entry]) 
 
 
 def _opened(entries: Mapping[str, Entry], aside: Mapping[str, Entry]) -> dict[str, Entry]:
-    """These loops go on, and the iteration begins again with the state that it began with."""
-    opened = {}
+    """Joins go on, and loops: the iteration begins again with the state that it began with."""
+    opened = {
+        scope: replace(entries[scope], status=EntryStatus.RUNNING, ended_at=None)
+        for scope in _scopes_around_all(aside.values())
+        if scope in entries and scope not in aside and entries[scope].kind is Kind.JOIN
+    }
     for loop, number in _first_iterations(entries, aside).items():
         # The value of a loop that was over stands behind what it begins with.
         begins_with = codec.encode(codec.decode(entries[loop].output or "[null]")[:1])
@@ -114,8 +120,10 @@ def _opened(entries: Mapping[str, Entry], aside: Mapping[str, Entry]) -> dict[st
 def _no_longer_over(
     entries: Mapping[str, Entry], aside: Mapping[str, Entry], around: frozenset[str]
 ) -> dict[str, Entry]:
-    """Records of ends that are none any more: of blocks that lose an entry, and of iterations behind the first."""
-    blocks = {p: entries[p] for p in around if p in entries and entries[p].kind is Kind.BLOCK}
+    """Records of ends that are none any more: of what loses an entry, block or branch, and of iterations behind the
+    first.
+    """
+    blocks = {p: entries[p] for p in around if p in entries and entries[p].kind in (Kind.BLOCK, Kind.BRANCH)}
     first = _first_iterations(entries, aside)
     ends = {
         e.path: e

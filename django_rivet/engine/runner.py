@@ -25,7 +25,7 @@ def run(workflow: Callable[[Context], Any], host: Host, history: History) -> Out
     walk = Walk(host, history)
     root = Context(walk, Scope(), "the workflow")
     try:
-        with running_workflow(walk.stop):
+        with running_workflow(walk):
             value = workflow(root)
             walk.refuse_unwinding()
             root.close_left_loop()
@@ -46,7 +46,7 @@ def _outcome(reason: BaseException, history: History) -> Outcome:
     through = paths_through(reason)
     if isinstance(reason, RunTimedOut):
         # Out of reach for workflow code until here; from here on it is a failure like others.
-        through = _steps_under_way(reason, history)
+        through = reason.under_way or history.steps_under_way()
         reason = RunTimeoutError(reason.run_timeout, _where(history))
     if isinstance(reason, Unwind):
         return Suspended(reason)
@@ -63,17 +63,6 @@ def _outcome(reason: BaseException, history: History) -> Outcome:
         is_reported=_was_reported(reason),
         compensates=not isinstance(reason, WorkflowUsageError),
     )
-
-
-def _steps_under_way(reason: RunTimedOut, history: History) -> frozenset[str]:
-    """What ``recover()`` gives fresh attempts: the step whose body was cut off, or whose retry was still to come."""
-    if reason.cut_off is not None:
-        return frozenset({reason.cut_off})
-    entry = history.entries.get(history.reached)
-    is_open = (
-        entry is not None and entry.kind is Kind.STEP and entry.status in (EntryStatus.RUNNING, EntryStatus.RETRYING)
-    )
-    return frozenset({history.reached}) if is_open else frozenset()
 
 
 def _where(history: History) -> str:

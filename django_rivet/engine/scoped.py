@@ -17,7 +17,7 @@ from django_rivet.engine.walk import Walk
 
 
 class Scoped:
-    """One scope of one pass: the workflow, a turn of a loop, a block."""
+    """One scope of one pass: the workflow, a turn of a loop, a block, a branch of a join."""
 
     def __init__(self, walk: Walk, scope: Scope, label: str, iteration: int = 0, state: Any = None) -> None:
         self.walk = walk
@@ -47,10 +47,14 @@ class Scoped:
         return path, entry or Entry(path, kind or Kind.BLOCK, EntryStatus.PENDING, 0)
 
     def finish(self) -> None:
-        """The scope ended well."""
+        """The scope ended well: what it owes is passed on, or settled."""
+        self.end()
+        hand_over(self.walk.history, self.scope)
+
+    def end(self) -> None:
+        """Nothing comes in this scope any more."""
         self.close_left_loop()
         self.walk.history.refuse_unvisited(self.scope.path, f"{self.label} ended")
-        hand_over(self.walk.history, self.scope)
         self.ended = True
 
     @contextmanager

@@ -14,7 +14,7 @@ from django_rivet.engine.decision import FailedAttempt, Perform, Refuse, Replay,
 from django_rivet.engine.entries import Compensation, Entry, EntryStatus, Kind
 from django_rivet.engine.exceptions import InvalidStepError, OutputNotSerializableError, RollbackCheckpointError
 from django_rivet.engine.failures import step_error
-from django_rivet.engine.history import Changes
+from django_rivet.engine.notes import Changes
 from django_rivet.engine.options import StepOptions, step_options
 from django_rivet.engine.ports import StepCall
 from django_rivet.engine.scoped import Scoped
@@ -109,11 +109,13 @@ def _call(scoped: Scoped, entry: Entry, options: StepOptions, body: Body, regist
     walk, host, history = scoped.walk, scoped.walk.host, scoped.walk.history
     completions = Completions(walk)
 
+    @history.baton.taken()
     def start() -> Changes:
         begun = replace(entry, status=EntryStatus.RUNNING, seq=history.next_seq())
         is_owed = options.rollback_when == "attempted"
         return Changes((begun,), compensations=register_undo(begun, "unknown") if is_owed else ())
 
+    @history.baton.taken()
     def succeeded(value: Any) -> Changes:
         walk.refuse_unwinding()
         done = verb.succeeded(entry, value, history.next_seq(), host.now(), host.max_output_bytes)
@@ -121,6 +123,7 @@ def _call(scoped: Scoped, entry: Entry, options: StepOptions, body: Body, regist
         waits = waits_completed_by(made, history)
         return Changes((done, *waits), compensations=register_undo(done, "completed"), completions=made)
 
+    @history.baton.taken()
     def failed(error: BaseException) -> FailedAttempt:
         walk.refuse_unwinding()
         return verb.failed(

@@ -40,11 +40,11 @@ class CancelRequested(Unwind):
 class RunTimedOut(Unwind):
     """The workflow has used up its ``run_timeout``: it fails, whatever it would catch."""
 
-    def __init__(self, run_timeout: float, cut_off: str | None = None) -> None:
+    def __init__(self, run_timeout: float, under_way: frozenset[str] = frozenset()) -> None:
         self.run_timeout = run_timeout
-        self.cut_off = cut_off
-        """Path of the step whose body was running when the time was over."""
-        super().__init__(run_timeout, cut_off)
+        self.under_way = under_way
+        """Paths of the steps whose bodies were running when the time was over."""
+        super().__init__(run_timeout, under_way)
 
 
 class LeaseLost(Unwind):

@@ -15,7 +15,6 @@ def undo_all(scoped: Scoped, path: str, cause: Exception) -> None:
     A cancellation does not stop it; giving the actor away does not harm it.
     """
     walk, host = scoped.walk, scoped.walk.host
-    host.rolls_back(True)
     while True:
         match next_undo(owed_under(walk.history, path), host.now()):
             case RunHandler(compensation):
@@ -27,5 +26,4 @@ def undo_all(scoped: Scoped, path: str, cause: Exception) -> None:
             case Stopped():
                 raise RollbackStopped
             case AllUndone():
-                host.rolls_back(False)
                 return

@@ -25,11 +25,17 @@ class Guarded(Protocol):
 
 
 class Walk:
-    """The host, the history, and whether the pass is on its way out."""
+    """The host, the history, and whether the pass is on its way out; for a branch of a join one of its own."""
 
-    def __init__(self, host: Host, history: History) -> None:
+    def __init__(self, host: Host, history: History, around: Walk | None = None) -> None:
         self.host = host
         self.history = history
+        self.around = around
+        """That of the workflow, or branch, whose join this is a branch of."""
+        self.trunk: Walk = around.trunk if around is not None else self
+        """That of the workflow function itself."""
+        self.halted: BaseException | None = None
+        """Why the branches of its join are to stop at their next entries."""
         self.unwinding: BaseException | None = None
         self.is_over = False
         """The workflow function was left: nothing counts any more that is done with what it was given."""
@@ -47,6 +53,11 @@ class Walk:
             raise self.unwinding
 
     def refuse_interruption(self) -> None:
+        around = self.around
+        while around is not None:
+            if around.halted is not None:
+                raise around.halted
+            around = around.around
         interruption = self.host.interruption()
         if interruption is not None:
             raise interruption
@@ -73,7 +84,8 @@ class Walk:
     def _refuse_misuse(self, scoped: Guarded) -> None:
         if threading.get_ident() != self._thread:
             raise EntryInProgressError(
-                "a context was used in another thread than its workflow's: a workflow does one thing after another"
+                f"the context of {scoped.label} was used in another thread than its own: a workflow does one thing "
+                "after another, but for the branches of ctx.join, which use the context that they are handed"
             )
         if scoped.ended:
             raise EntryInProgressError(f"{scoped.label} has ended; its context cannot be used any more")

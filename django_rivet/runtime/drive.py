@@ -20,7 +20,7 @@ from django_rivet.engine import codec, runner
 from django_rivet.engine.compensation import AllUndone, RunHandler, Stopped, next_undo
 from django_rivet.engine.context import Context
 from django_rivet.engine.decision import Wait
-from django_rivet.engine.entries import EntryStatus, ErrorInfo, UndoStatus
+from django_rivet.engine.entries import ErrorInfo, UndoStatus
 from django_rivet.engine.events import ErrorEvent, StepFailed, WorkflowFailed
 from django_rivet.engine.events import RollbackFailed as RollbackEvent
 from django_rivet.engine.exceptions import WorkflowCancelledError, WorkflowFailedError
@@ -154,13 +154,13 @@ class Drive:
 
     def _run(self) -> None:
         host = self.host
-        if host.recorder.pausing and isinstance(host.interruption(), HandedOver) and host.recorder.stand_still():
+        if host.standing.pausing and isinstance(host.interruption(), HandedOver) and host.recorder.stand_still():
             return
-        wants_rollback = host.recorder.request == "cancel_rollback"
+        wants_rollback = host.standing.request == "cancel_rollback"
         workflow = self.actor.definition.workflow
         if self.claim.status == "rolling_back" and (self.error is not None or wants_rollback):
             self._roll_back()
-        elif host.recorder.request == "cancel" and not self._is_undoing_block:
+        elif host.standing.request == "cancel" and not self._is_undoing_block:
             self._release("cancelled")
         elif wants_rollback and not self.claim.cut_off:
             self._cancel_with_rollback()
@@ -173,8 +173,7 @@ class Drive:
         """``up_to_here``: execute nothing. A drive that was cut off may have ended scopes that are not on record as
         ended, and what they have settled must not be undone.
         """
-        # A block that is being undone is undone to its end before anything else.
-        self.host.rolls_back(self._is_undoing_block)
+        self.host.standing.is_rolling_back = False
         self.host.replays_only = up_to_here
         outcome = runner.run(workflow, self.host, self.host.history)
         self.host.replays_only = False
@@ -204,7 +203,7 @@ class Drive:
             self.host.recorder.enter_rollback(dump_run_error(self.error), event)
             self._roll_back()
         else:
-            self._end("cancelled" if self.host.recorder.request else "failed", event)
+            self._end("cancelled" if self.host.standing.request else "failed", event)
 
     def _diverge(self, error: ErrorInfo) -> None:
         before = self.diverged
@@ -233,6 +232,9 @@ class Drive:
                 self._release(self._asleep, due_at=self.host.wake_at(until), queues=queues)
             case HandedOver():
                 self._hand_over(self._asleep)
+            case CancelRequested() if self._is_undoing_block:
+                # In another branch of a join, where it has to wait.
+                self._hand_over("rolling_back")
             case CancelRequested(rollback=True):
                 self._cancel_with_rollback()
             case CancelRequested():
@@ -248,7 +250,7 @@ class Drive:
     @property
     def _is_undoing_block(self) -> bool:
         """A block failed, and its compensations are not all done: that goes on whatever else is asked."""
-        return any(e.status is EntryStatus.ROLLING_BACK for e in self.host.history.entries.values())
+        return bool(self.host.history.undoing)
 
     @property
     def _asleep(self) -> str:
@@ -278,14 +280,14 @@ class Drive:
                 case Stopped():
                     return self._end("rollback_failed")
                 case AllUndone():
-                    return self._end("cancelled" if host.recorder.request else "failed")
+                    return self._end("cancelled" if host.standing.request else "failed")
 
     def _hand_over(self, status: str) -> None:
         """To whichever worker has time."""
         self._release(status, due_at=self.host.now(), progress=False)
 
     def _cause(self) -> Exception:
-        if self.error is not None and self.host.recorder.request != "cancel_rollback":
+        if self.error is not None and self.host.standing.request != "cancel_rollback":
             return WorkflowFailedError(str(self.error.error), self.error.error)
         return WorkflowCancelledError("the workflow was cancelled")
 
@@ -348,7 +350,7 @@ class Drive:
         signal.send_robust(type(self.actor), actor=handle_of(self.actor), **values)
 
     def _send_signals(self) -> None:
-        told, self.host.recorder.told = self.host.recorder.told, []
+        told, self.host.standing.told = self.host.standing.told, []
         for event in told:
             if isinstance(event, StepFailed):
                 self._send(signals.step_failed, event=event)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -104,7 +104,7 @@ class HistoryView:
         if not found and not turns.exists(self._actor_id):
             raise ActorNotFoundError(f"actor {self._actor_id} does not exist any more")
         undo = {(c.path, c.run): c for c in CompensationRow.objects.using(alias()).filter(actor_id=self._actor_id)}
-        return [entry_of(row, undo.get((row.path, row.run))) for row in found]
+        return _with_results([entry_of(row, undo.get((row.path, row.run))) for row in found])
 
     @cached_property
     def _nodes(self) -> dict[str, HistoryEntry]:
@@ -113,8 +113,9 @@ class HistoryView:
             scope = parent(entry.path)
             while scope and scope not in nodes:
                 around = nodes.get(parent(scope))
-                kind = "iteration" if around is not None and around.kind == Kind.LOOP else "block"
-                nodes[scope] = HistoryEntry(scope, kind, "running" if kind == "iteration" else "", seq=entry.seq)
+                kind = _KIND_OF_SCOPE.get(around.kind if around is not None else "", Kind.BLOCK)
+                status = "" if kind is Kind.BLOCK else "running"
+                nodes[scope] = HistoryEntry(scope, kind, status, seq=entry.seq)
                 scope = parent(scope)
         return nodes
 
@@ -126,6 +127,24 @@ class HistoryView:
             siblings.append(node)
         _sort(roots)
         return roots
+
+
+_KIND_OF_SCOPE = {str(Kind.LOOP): Kind.ITERATION, str(Kind.JOIN): Kind.BRANCH}
+"""What stands in it and has no record of its own yet."""
+
+
+def _with_results(entries: list[HistoryEntry]) -> list[HistoryEntry]:
+    """A join has the outputs of its branches, which are stored with those."""
+    results: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        if entry.kind == Kind.BRANCH:
+            results.setdefault(parent(entry.path), {})[entry.name] = entry.output
+    return [
+        replace(entry, output=results.get(entry.path, {}))
+        if entry.kind == Kind.JOIN and entry.status == "completed"
+        else entry
+        for entry in entries
+    ]
 
 
 def entry_of(row: EntryRow, undo: CompensationRow | None) -> HistoryEntry:
@@ -159,6 +178,8 @@ def output_of(row: EntryRow) -> Any:
         output = codec.decode(row.output) if row.output is not None else None
     except ValueError:
         return row.output
+    if row.kind == Kind.JOIN or (row.kind == Kind.BRANCH and row.status == "failed"):
+        return None  # what the engine keeps there tells people nothing
     if row.kind in (Kind.LOOP, Kind.ITERATION) and isinstance(output, list) and output:
         return output[-1]  # what they began with stands before it
     return output

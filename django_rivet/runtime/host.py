@@ -7,6 +7,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,10 +22,12 @@ from django_rivet.engine.decision import FailedAttempt
 from django_rivet.engine.durations import seconds
 from django_rivet.engine.entries import Compensation, ReceivedMessage
 from django_rivet.engine.exceptions import RollbackHandlerError, StepInterruptedError, StepTimeoutError
-from django_rivet.engine.history import Changes, History
+from django_rivet.engine.history import History
+from django_rivet.engine.notes import Changes
 from django_rivet.engine.ports import StepCall
 from django_rivet.engine.rollback import Rollback
 from django_rivet.engine.suspend import CancelRequested, HandedOver, RunTimedOut, Unwind
+from django_rivet.runtime import branches
 from django_rivet.runtime.beside import current_attempt
 from django_rivet.runtime.bodies import (
     Body,
@@ -32,7 +35,7 @@ from django_rivet.runtime.bodies import (
     errors_of_the_database,
 )
 from django_rivet.runtime.performer import Performer, with_reruns
-from django_rivet.runtime.recorder import Recorder
+from django_rivet.runtime.recorder import Recorder, Standing
 from django_rivet.runtime.run_limits import RunLimit, cut_off
 from django_rivet.runtime.turn import refuse_large
 from django_rivet.store import mailbox
@@ -61,7 +64,9 @@ class DriveHost:
         self.definition: ActorDefinition = type(actor).definition
         self.workflow_id = actor.id
         self.history = history
-        self.recorder = Recorder(actor, claim, history)
+        is_rolling_back = claim.status == "rolling_back" and not history.undoing
+        self.standing = Standing(is_rolling_back, claim.request, claim.pausing, claim.takeovers)
+        self.recorder = Recorder(actor, claim.lease, history, self.standing)
         self._performer = Performer(actor, self.recorder)
         self.max_takeovers = settings.MAX_TAKEOVERS
         self.max_output_bytes = settings.MAX_OUTPUT_BYTES
@@ -88,15 +93,15 @@ class DriveHost:
     def interruption(self) -> Unwind | None:
         if self.replays_only:
             return None
-        if self.recorder.request and not self.is_rolling_back:
-            return CancelRequested(rollback=self.recorder.request == "cancel_rollback")
-        if self.recorder.pausing:
+        if self.standing.request and not self.is_rolling_back:
+            return CancelRequested(rollback=self.standing.request == "cancel_rollback")
+        if self.standing.pausing:
             return HandedOver()
         # What is on record is replayed to its end: only then it is known where it stands, and that the code fits.
         if self._run_is_over and self.history.reached and not self.history.is_replaying:
             return self._timed_out()
         # A slice that is over before anything was recorded would only be repeated.
-        if self.is_evicted() or (self.recorder.has_progressed and time.monotonic() >= self._slice_ends):
+        if self.is_evicted() or (self.standing.has_progressed and time.monotonic() >= self._slice_ends):
             return HandedOver()
         return None
 
@@ -124,12 +129,14 @@ class DriveHost:
         left = (due - self.now()).total_seconds()
         if self.replays_only or not self._may_pause or left > INLINE_WAIT_SECONDS or self.is_evicted():
             return False
-        time.sleep(max(0.0, left))
+        with self.history.baton.laid_down():
+            time.sleep(max(0.0, left))
         return not self.is_evicted()
 
     @property
     def is_rolling_back(self) -> bool:
-        return self.recorder.status == "rolling_back"
+        """The workflow, or a block that failed."""
+        return self.standing.is_rolling_back or bool(self.history.undoing)
 
     def refuse_anything_new(self) -> None:
         if self.replays_only:
@@ -137,57 +144,40 @@ class DriveHost:
         if self._run_is_over:
             raise self._timed_out()
 
-    def rolls_back(self, is_under_way: bool) -> None:
-        self.recorder.status = "rolling_back" if is_under_way else "running"
+    # Branches --------------------------------------------------------------------------------
+
+    def of_branch(self, history: History) -> DriveHost:
+        branch = copy(self)
+        branch.history = history
+        branch.recorder = self.recorder.of_branch(history)
+        branch._performer = Performer(self.actor, branch.recorder)
+        branch._body_noticed_eviction = False
+        return branch
+
+    def run_beside(self, work: Callable[[], None]) -> bool:
+        # Where nothing is executed there is nothing to gain.
+        return not self.replays_only and branches.threads.start(work)
 
     # Steps -----------------------------------------------------------------------------------
 
     def write(self) -> None:
-        self.recorder.write_notes()
+        if not self.replays_only:
+            with self.history.baton.laid_down():
+                self.recorder.write_notes()
 
     def run_step(self, call: StepCall) -> BaseException | None:
         self.refuse_anything_new()
-        options, entry = call.options, call.entry
-        if options.starts_on_record:
-            # It is no progress: a body that kills its worker would start for ever.
-            self.recorder.commit(call.start(), progress=False)
-        step = CurrentStep(entry.name, entry.attempts, self._key(entry.path, entry.run), self.is_evicted_in_body)
-        limit, is_of_run = self.run_limit.of_body(seconds(options.timeout, "timeout"), self.now())
-        body = Body(call.function, call.args, call.kwargs, step, limit, call.completions)
-        try:
-            self._performer.perform(body, call.succeeded, atomic=options.atomic, keeps=options.ephemeral)
-        except BodyError as failure:
-            if self._body_noticed_eviction:
-                raise HandedOver from failure.error
-            if is_of_run and self._run_is_over and isinstance(failure.error, StepTimeoutError):
-                self.history.note(with_reruns(cut_off(call, limit), failure.reruns))
-                raise self._timed_out(cut_off=entry.path) from failure.error
-            failed = call.failed(failure.error)
-            self._record_failure(replace(failed, entry=with_reruns(failed.entry, failure.reruns)))
-            return failure.error
-        return None
+        with self.history.baton.laid_down():
+            return self._run_step(call)
 
     def record_failure(self, failed: FailedAttempt) -> None:
         self.refuse_anything_new()
-        self._record_failure(failed)
+        with self.history.baton.laid_down():
+            self._record_failure(failed)
 
     def run_handler(self, compensation: Compensation, cause: Exception) -> None:
-        try:
-            body = self._handler(compensation, cause)
-            self._performer.perform(
-                body,
-                lambda value: Changes(compensations=(undo.undone(compensation, self.now()),)),
-                atomic=compensation.atomic,
-                is_handler=True,
-            )
-        except (BodyError, RollbackHandlerError, StepInterruptedError) as failure:
-            if self._body_noticed_eviction:
-                raise HandedOver from failure
-            error = failure.error if isinstance(failure, BodyError) else failure
-            record, event = undo.failed(
-                compensation, error, now=self.now(), chance=self.chance(), workflow_id=self.workflow_id
-            )
-            self.recorder.commit(Changes(compensations=(record,)), event)
+        with self.history.baton.laid_down():
+            self._run_handler(compensation, cause)
 
     # The mailbox -----------------------------------------------------------------------------
 
@@ -212,14 +202,55 @@ class DriveHost:
 
     # Below: how it is done -------------------------------------------------------------------
 
+    def _run_step(self, call: StepCall) -> BaseException | None:
+        options, entry = call.options, call.entry
+        if options.starts_on_record:
+            # It is no progress: a body that kills its worker would start for ever.
+            self.recorder.commit(call.start(), progress=False)
+        step = CurrentStep(entry.name, entry.attempts, self._key(entry.path, entry.run), self.is_evicted_in_body)
+        limit, is_of_run = self.run_limit.of_body(seconds(options.timeout, "timeout"), self.now())
+        body = Body(call.function, call.args, call.kwargs, step, limit, call.completions)
+        try:
+            self._performer.perform(body, call.succeeded, atomic=options.atomic, keeps=options.ephemeral)
+        except BodyError as failure:
+            if self._body_noticed_eviction:
+                raise HandedOver from failure.error
+            if is_of_run and self._run_is_over and isinstance(failure.error, StepTimeoutError):
+                record = with_reruns(cut_off(call, limit), failure.reruns)
+                with self.history.baton.taken():
+                    self.history.note(record)
+                raise self._timed_out(under_way=frozenset({entry.path})) from failure.error
+            failed = call.failed(failure.error)
+            self._record_failure(replace(failed, entry=with_reruns(failed.entry, failure.reruns)))
+            return failure.error
+        return None
+
+    def _run_handler(self, compensation: Compensation, cause: Exception) -> None:
+        try:
+            body = self._handler(compensation, cause)
+            self._performer.perform(
+                body,
+                lambda value: Changes(compensations=(undo.undone(compensation, self.now()),)),
+                atomic=compensation.atomic,
+                is_handler=True,
+            )
+        except (BodyError, RollbackHandlerError, StepInterruptedError) as failure:
+            if self._body_noticed_eviction:
+                raise HandedOver from failure
+            error = failure.error if isinstance(failure, BodyError) else failure
+            record, event = undo.failed(
+                compensation, error, now=self.now(), chance=self.chance(), workflow_id=self.workflow_id
+            )
+            self.recorder.commit(Changes(compensations=(record,)), event)
+
     @property
     def _run_is_over(self) -> bool:
         """What a block has begun to undo is undone first, however long that takes."""
         return not self.is_rolling_back and self.run_limit.is_over(self.now())
 
-    def _timed_out(self, cut_off: str | None = None) -> RunTimedOut:
+    def _timed_out(self, under_way: frozenset[str] = frozenset()) -> RunTimedOut:
         assert self.run_limit.seconds is not None
-        return RunTimedOut(self.run_limit.seconds, cut_off)
+        return RunTimedOut(self.run_limit.seconds, under_way)
 
     def _record_failure(self, failed: FailedAttempt) -> None:
         self.recorder.commit(Changes((failed.entry,)), failed.event)

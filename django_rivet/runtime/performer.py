@@ -17,7 +17,7 @@ from django_rivet.actors.actor import Actor
 from django_rivet.actors.turn import turn_open
 from django_rivet.engine.entries import Entry
 from django_rivet.engine.exceptions import StepTimeoutError
-from django_rivet.engine.history import Changes
+from django_rivet.engine.notes import Changes
 from django_rivet.engine.suspend import Broken, LeaseLost
 from django_rivet.runtime.beside import LeftBehindError, beside
 from django_rivet.runtime.bodies import Body, BodyError, errors_of_the_body
@@ -136,11 +136,13 @@ class Performer:
         self._recorder.commit(changes, broadcasts=reading.events)
 
     def _note(self, changes: Changes) -> None:
-        for entry in changes.entries:
-            self._recorder.history.note(entry)
-        for compensation in changes.compensations:
-            self._recorder.history.note_compensation(compensation)
-        self._recorder.history.note_completions(changes.completions)
+        history = self._recorder.history
+        with history.baton.taken():
+            for entry in changes.entries:
+                history.note(entry)
+            for compensation in changes.compensations:
+                history.note_compensation(compensation)
+            history.note_completions(changes.completions)
 
 
 def with_reruns(entry: Entry, times: int) -> Entry:

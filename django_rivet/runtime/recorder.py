@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,8 @@ from django_rivet.actors.actor import Actor
 from django_rivet.actors.exceptions import ActorNotFoundError
 from django_rivet.engine.current import running_hook
 from django_rivet.engine.events import ErrorEvent
-from django_rivet.engine.history import Changes, History
+from django_rivet.engine.history import History
+from django_rivet.engine.notes import Changes
 from django_rivet.engine.suspend import LeaseLost
 from django_rivet.runtime import bodies
 from django_rivet.runtime.beside import LeftBehindError, beside
@@ -24,9 +26,8 @@ from django_rivet.runtime.turn import WritingTurn
 from django_rivet.store import journal
 from django_rivet.store.conflicts import is_conflict
 from django_rivet.store.database import connection
-from django_rivet.store.journal import Release
+from django_rivet.store.journal import Lease, Release
 from django_rivet.store.outages import is_outage
-from django_rivet.store.runs import Claim
 from django_rivet.store.transactions import Begun, engine_transaction
 
 NOTHING = Changes()
@@ -40,24 +41,37 @@ AWAY_SECONDS = 0.2
 logger = logging.getLogger(__name__)
 
 
+@dataclass
+class Standing:
+    """Where a drive stands, as of the last commit of any of its branches."""
+
+    is_rolling_back: bool
+    """The workflow is undone, and not only a block of it."""
+    request: str
+    """A cancellation that somebody asked for."""
+    pausing: bool
+    """Whether somebody asked for a pause; the release carries it out."""
+    takeovers: int
+    has_progressed: bool = False
+    told: list[ErrorEvent] = field(default_factory=list)
+    """Failures that are on record, and whose signals are still to be sent."""
+
+
 class Recorder:
     """Writes what the engine noted, together with what a body, a hook or a release adds."""
 
-    def __init__(self, actor: Actor[Any], claim: Claim, history: History) -> None:
+    def __init__(self, actor: Actor[Any], lease: Lease, history: History, standing: Standing) -> None:
         self.actor = actor
-        self.lease = claim.lease
+        self.lease = lease
         self.history = history
-        self.status = claim.status
-        self.request = claim.request
-        """A cancellation that somebody asked for, as of the last commit."""
-        self.pausing = claim.pausing
-        """Whether somebody asked for a pause; the release carries it out."""
-        self.told: list[ErrorEvent] = []
-        """Failures that are on record, and whose signals are still to be sent."""
-        self.takeovers = claim.takeovers
-        self.has_progressed = False
+        self.standing = standing
+        self.takeovers = standing.takeovers
+        """As it stood when the drive, or this branch, began; 0 once that has got anywhere."""
         self._hook_ran = False
         self._begun: Begun | None = None
+
+    def of_branch(self, history: History) -> Recorder:
+        return Recorder(self.actor, self.lease, history, self.standing)
 
     @contextmanager
     def transaction(self, idle_limit: float = 0.0) -> Iterator[Begun]:
@@ -121,17 +135,19 @@ class Recorder:
         if seal is not None:
             seal()
         else:
-            self.request, self.pausing = journal.fence(self.lease, self.status, progress=progress)
+            is_undoing = self.standing.is_rolling_back or self.history.undoing
+            self._fence("rolling_back" if is_undoing else "running", progress=progress)
 
     def confirm(self, changes: Changes, *, event: ErrorEvent | None = None, progress: bool = True) -> None:
         """The transaction has committed."""
-        if progress:
-            self.has_progressed = True
-            self.takeovers = 0
-        self.history.confirm()
-        self.history.absorb(changes)
-        if event is not None:
-            self.told.append(event)
+        with self.history.baton.taken():
+            if progress:
+                self.standing.has_progressed = True
+                self.takeovers = self.standing.takeovers = 0
+            self.history.confirm()
+            self.history.absorb(changes)
+            if event is not None:
+                self.standing.told.append(event)
 
     def release(self, how: Release, event: ErrorEvent | None = None) -> None:
         """The last commit: how the actor is left, and its lease given up."""
@@ -140,13 +156,13 @@ class Recorder:
     def enter_rollback(self, error: str | None, event: ErrorEvent | None) -> None:
         """The workflow failed, or is cancelled, and owes compensations: that is on record before the first runs."""
         self.commit(event=event, seal=lambda: self._set_error(error))
-        self.status = "rolling_back"
+        self.standing.is_rolling_back = True
 
     def stand_still(self) -> bool:
         """Pause at once what was taken over; False where that is not wanted any more."""
         with errors_of_the_database(), engine_transaction():
-            self.pausing = journal.stand_still(self.lease)
-        return self.pausing
+            self.standing.pausing = journal.stand_still(self.lease)
+        return self.standing.pausing
 
     # Below: how it is done -------------------------------------------------------------------
 
@@ -161,7 +177,10 @@ class Recorder:
 
     def _set_error(self, error: str | None) -> None:
         journal.set_error(self.lease, error)
-        self.request, self.pausing = journal.fence(self.lease, "rolling_back")
+        self._fence("rolling_back")
+
+    def _fence(self, status: str, *, progress: bool = True) -> None:
+        self.standing.request, self.standing.pausing = journal.fence(self.lease, status, progress=progress)
 
     def _try_commit(
         self,

@@ -10,7 +10,8 @@ from itertools import islice
 from typing import Any
 
 from django_rivet.engine.entries import Compensation, Entry, ReceivedMessage
-from django_rivet.engine.history import Changes, History
+from django_rivet.engine.history import History
+from django_rivet.engine.notes import Changes
 from django_rivet.engine.suspend import LeaseLost
 from django_rivet.store import statements as sql
 from django_rivet.store.database import execute, fill, marks, moment_sql, row, rows

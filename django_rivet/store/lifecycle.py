@@ -10,7 +10,7 @@ from django.db.models import F
 
 from django_rivet.actors.exceptions import ActorNotFoundError
 from django_rivet.engine.entries import Compensation, EntryStatus, Kind, UndoStatus
-from django_rivet.engine.history import Changes
+from django_rivet.engine.notes import Changes
 from django_rivet.engine.recovery import Recovery, after_failure, handler_again
 from django_rivet.models import Compensation as CompensationRow
 from django_rivet.models import Entry as EntryRow

@@ -10,7 +10,8 @@ from django.db.models import F
 from django_rivet.actors.exceptions import NotReplayableError, UnknownEntryError, WorkflowInFlightError
 from django_rivet.engine.entries import Compensation, Entry, EntryStatus, Kind
 from django_rivet.engine.exceptions import HistoryDivergedError
-from django_rivet.engine.history import Changes, History
+from django_rivet.engine.history import History
+from django_rivet.engine.notes import Changes
 from django_rivet.engine.replaying import Rewind, forgotten_iteration, rewind
 from django_rivet.models import Compensation as CompensationRow
 from django_rivet.models import WorkflowRun

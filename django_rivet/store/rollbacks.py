@@ -11,8 +11,9 @@ from django.db.models import F
 from django_rivet.actors.exceptions import RollbackNotFailedError, WorkflowFinishedError, WorkflowInFlightError
 from django_rivet.engine.compensation import Stopped, next_undo
 from django_rivet.engine.entries import Compensation, EntryStatus, UndoStatus
-from django_rivet.engine.history import Changes, History
+from django_rivet.engine.history import History
 from django_rivet.engine.location import ROOT
+from django_rivet.engine.notes import Changes
 from django_rivet.engine.recovery import handler_again
 from django_rivet.engine.undo import owed_under
 from django_rivet.models import Compensation as CompensationRow

@@ -18,7 +18,7 @@ from django_rivet.engine.entries import (
     Kind,
     UndoStatus,
 )
-from django_rivet.engine.history import Changes
+from django_rivet.engine.notes import Changes
 from django_rivet.models import Compensation as CompensationRow
 from django_rivet.store.journal import Lease, load_history, write_changes
 
