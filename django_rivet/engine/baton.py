@@ -8,6 +8,7 @@ who holds the lock may be waiting for the baton.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,10 +18,15 @@ class BatonWithdrawnError(BaseException):
 
 
 class Baton:
-    """Of one pass. As long as that has no branches there is nobody to hand it to, and all of this does nothing."""
+    """Of one pass. As long as that has no branches there is nobody to hand it to, and all of this does nothing.
+
+    Who has stood in line the longest is handed it next, so branches begin in the order in which they are started.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._line: deque[threading.Lock] = deque()
+        self._is_free = True
+        self._mutex = threading.Lock()
         self._is_in_use = False
         self._is_withdrawn = False
 
@@ -30,24 +36,26 @@ class Baton:
         if self._is_in_use:
             yield
             return
-        self._lock.acquire()
-        self._is_in_use = True
+        self._is_in_use, self._is_free = True, False
         try:
             yield
         finally:
             # Whoever is still running after a withdrawal goes on asking for it.
             self._is_in_use = self._is_withdrawn
-            self._lock.release()
+            self._hand_on()
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        """By somebody who does not have it."""
+    def taken(self, place: threading.Lock | None = None) -> Iterator[None]:
+        """By somebody who does not have it, and may have a place in line already."""
         if not self._is_in_use:
             yield
             return
-        with self._lock:
+        self._await(place or self.stand_in_line())
+        try:
             self._refuse_withdrawn()
             yield
+        finally:
+            self._hand_on()
 
     @contextmanager
     def laid_down(self) -> Iterator[None]:
@@ -62,17 +70,51 @@ class Baton:
         if not self._is_in_use:
             yield
             return
-        self._lock.release()
+        self._hand_on()
         try:
             yield
         finally:
-            self._lock.acquire()
+            self._await(self.stand_in_line())
 
     def withdraw(self) -> None:
         """The pass is left although branches are running: none of them gets the baton again."""
         self._is_withdrawn = True
 
+    def stand_in_line(self) -> threading.Lock:
+        """A place, whose lock is released when its turn has come."""
+        place = threading.Lock()
+        place.acquire()
+        with self._mutex:
+            if self._is_free:
+                self._is_free = False
+                place.release()
+            else:
+                self._line.append(place)
+        return place
+
+    def leave_line(self, place: threading.Lock) -> None:
+        with self._mutex:
+            if place in self._line:
+                self._line.remove(place)
+                return
+        self._hand_on()
+
     # Below: how it is done -------------------------------------------------------------------
+
+    def _await(self, place: threading.Lock) -> None:
+        try:
+            place.acquire()
+        except BaseException:
+            # A signal that ends this thread: those behind it must not wait for ever.
+            self.leave_line(place)
+            raise
+
+    def _hand_on(self) -> None:
+        with self._mutex:
+            if self._line:
+                self._line.popleft().release()
+            else:
+                self._is_free = True
 
     def _refuse_withdrawn(self) -> None:
         if self._is_withdrawn:

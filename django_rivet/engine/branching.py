@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from queue import Empty, SimpleQueue
+from threading import Lock
 from typing import Any
 
 from django_rivet.engine import codec
@@ -115,7 +116,7 @@ class Gathering:
     # Below: how it is done -------------------------------------------------------------------
 
     def _goes_on(self) -> bool:
-        while self._ready and not self._is_halted and self._host.run_beside(partial(self._work, self._ready[0])):
+        while self._ready and not self._is_halted and self._starts(self._ready[0]):
             self._running.append(self._ready.popleft())
         if self._running:
             self._await_one()
@@ -125,6 +126,14 @@ class Gathering:
             self._has_stopped(self._ready.popleft())
             return True
         return self._waits_in_memory()
+
+    def _starts(self, branch: Branch) -> bool:
+        baton = self._history.baton
+        place = baton.stand_in_line()
+        has_begun = self._host.run_beside(partial(self._work, branch, place))
+        if not has_begun:
+            baton.leave_line(place)
+        return has_begun
 
     def _await_one(self) -> None:
         """Until a branch has stopped, or one that waits is due."""
@@ -165,10 +174,10 @@ class Gathering:
         if isinstance(branch.reason, Waiting):
             self._waiting.append(branch)
 
-    def _work(self, branch: Branch) -> None:
+    def _work(self, branch: Branch, place: Lock) -> None:
         """In a thread of its own."""
         try:
-            with self._history.baton.taken():
+            with self._history.baton.taken(place):
                 self._run(branch)
         except BaseException as error:
             branch.reason = branch.reason or error
