@@ -1,4 +1,4 @@
-"""Run the branches of a join: at the same time where that can be done, else one after another.
+"""Run the branches of a join, or a race: at the same time where that can be done, else one after another.
 
 A branch that waits gives its thread back. Once what it waits for may have come it is run again from its records, for
 as long as others are running; then the pass ends, and the actor waits for all of them.
@@ -6,8 +6,9 @@ as long as others are running; then the pass ends, and the actor waits for all o
 
 from __future__ import annotations
 
+import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -18,6 +19,7 @@ from typing import Any
 from django_rivet.engine import codec
 from django_rivet.engine.baton import BatonWithdrawnError
 from django_rivet.engine.current import running_workflow
+from django_rivet.engine.entries import EntryStatus
 from django_rivet.engine.exceptions import (
     EntryInProgressError,
     HistoryDivergedError,
@@ -31,17 +33,22 @@ from django_rivet.engine.suspend import (
     CancelRequested,
     HandedOver,
     LeaseLost,
+    RaceLost,
     RollbackStopped,
     RunTimedOut,
     Unwind,
     Waiting,
 )
 from django_rivet.engine.undo import Scope
-from django_rivet.engine.verbs import join as verb
+from django_rivet.engine.verbs import branches as verb
 from django_rivet.engine.walk import Walk
 
 POLL_SECONDS = 0.5
 """How often a branch that waits for a message looks for it while others are running."""
+
+logger = logging.getLogger("django_rivet.workflow")
+
+_NOTHING_LANDS = (LeaseLost, Broken)
 
 MakeContext = Callable[[Walk, Scope, str], Scoped]
 
@@ -54,31 +61,51 @@ class Branch:
         self.function = function
         self.history = around.walk.history.of_branch(path)
         self.host = around.walk.host.of_branch(self.history)
+        self.walk = Walk(self.host, self.history, around.walk)
+        """That of its last run."""
         self.reason: BaseException | None = None
-        """Why its last run has ended before the branch did."""
+        """Why that has ended before the branch did."""
         self.again_at: datetime | None = None
         """When what it waits for may have come; None: not in this pass."""
 
     @property
-    def is_over(self) -> bool:
-        record = self.history.entries.get(self.path)
-        return record is not None and record.status in verb.OVER
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
 
-    def begin(self, around: Walk) -> Walk:
+    @property
+    def status(self) -> EntryStatus | None:
+        """Of its record; None while it has none."""
+        record = self.history.entries.get(self.path)
+        return record.status if record is not None else None
+
+    @property
+    def is_over(self) -> bool:
+        return self.status in verb.OVER
+
+    def begin(self) -> Walk:
         self.history.enter_branch(self.path)
         self.reason = self.again_at = None
-        return Walk(self.host, self.history, around)
+        self.walk = Walk(self.host, self.history, self.walk.around)
+        return self.walk
+
+    def lose(self) -> None:
+        self.walk.stop(RaceLost())
+        self.host.leave_body()
+        if self.walk.gathering is not None:
+            self.walk.gathering.lose()
 
 
 class Gathering:
-    """The branches of one join in one pass."""
+    """The branches of one join, or race, in one pass."""
 
     def __init__(
         self,
         around: Scoped,
         path: str,
-        functions: Mapping[str, Callable[..., Any]],
+        functions: verb.Functions,
         make_context: MakeContext,
+        *,
+        is_race: bool = False,
     ) -> None:
         self._around = around
         self._history, self._host = around.walk.history, around.walk.host
@@ -88,6 +115,8 @@ class Gathering:
         self._running: list[Branch] = []
         self._waiting: list[Branch] = []
         self._ended: SimpleQueue[Branch] = SimpleQueue()
+        self._is_race = is_race
+        self.winner = next((b for b in self._branches if is_race and b.status is EntryStatus.COMPLETED), None)
         self._is_halted = False
         """No branch is started any more: this pass is lost, or its code does not fit the history."""
         self.original: Exception | None = None
@@ -95,10 +124,14 @@ class Gathering:
 
     @property
     def is_settled(self) -> bool:
-        return all(branch.is_over for branch in self._branches)
+        return self.winner is not None or all(branch.is_over for branch in self._branches)
 
     def settle(self) -> None:
-        """Return when every branch has a record; raise what ends the pass before, when each of them has stopped."""
+        """Return when every branch has a record, or one has won; raise what ends the pass before.
+
+        In any case each of them has stopped.
+        """
+        self._around.walk.gathering = self
         with self._history.baton.in_use():
             try:
                 while self._goes_on():
@@ -109,9 +142,15 @@ class Gathering:
                     self._history.baton.withdraw()
             for branch in self._branches:
                 self._history.leave_branch(branch.history)
-        stopped = [branch for branch in self._branches if branch.reason is not None]
+        self._around.walk.gathering = None
+        stopped = [branch for branch in self._branches if branch.reason is not None and self._counts(branch.reason)]
         if stopped:
             raise _most_urgent(stopped)
+
+    def lose(self) -> None:
+        """A race around it is decided, and not for it."""
+        for branch in self._running:
+            branch.lose()
 
     # Below: how it is done -------------------------------------------------------------------
 
@@ -122,8 +161,9 @@ class Gathering:
             self._await_one()
             return True
         if self._ready and not self._is_halted:
-            self._run(self._ready[0])
-            self._has_stopped(self._ready.popleft())
+            branch = self._ready.popleft()
+            self._run(branch)
+            self._has_stopped(branch)
             return True
         return self._waits_in_memory()
 
@@ -149,7 +189,7 @@ class Gathering:
 
     def _waits_in_memory(self) -> bool:
         """Nobody runs. Whoever is due so soon that this is not worth another pass is waited for."""
-        due = [branch for branch in self._waiting if branch.again_at is not None]
+        due = [branch for branch in self._waiting if branch.again_at is not None and self.winner is None]
         if not due or self._is_halted or any(not isinstance(b.reason, Waiting) for b in self._branches if b.reason):
             return False
         first = min(due, key=lambda branch: branch.again_at)  # type: ignore[arg-type,return-value]  # those are left out
@@ -185,9 +225,11 @@ class Gathering:
             self._ended.put(branch)
 
     def _run(self, branch: Branch) -> None:
-        walk = branch.begin(self._around.walk)
-        scope = Scope(branch.path, self._around.scope)
-        context = self._make_context(walk, scope, f"branch {branch.path.rpartition('/')[2]!r}")
+        walk = branch.begin()
+        if self.winner is not None:
+            branch.reason = RaceLost()
+            return
+        context = self._make_context(walk, Scope(branch.path, self._around.scope), f"branch {branch.name!r}")
         now = walk.host.now
         try:
             with running_workflow(walk):
@@ -199,21 +241,39 @@ class Gathering:
         except BaseException as error:
             reason = walk.unwinding or error
             if isinstance(reason, Exception) and not isinstance(reason, WorkflowUsageError):
-                context.note(verb.branch_failed(branch.path, reason, now()))
+                context.note(verb.failed(branch.path, reason, now()))
                 self.original = self.original or reason
             else:
                 self._left(branch, reason)
         else:
-            context.note(verb.branch_completed(branch.path, output, now()))
+            context.note(verb.completed(branch.path, output, now()))
+            if self._is_race and not self._is_halted:
+                self._wins(branch)
         finally:
             context.ended = True
+
+    def _wins(self, winner: Branch) -> None:
+        self.winner = winner
+        self._ready.clear()
+        self._waiting.clear()
+        for branch in self._running:
+            if branch is not winner:
+                branch.lose()
+
+    def _counts(self, reason: BaseException) -> bool:
+        """What has become of the others is nothing to a race that is decided, as long as it can be written down."""
+        if self.winner is None or isinstance(reason, _NOTHING_LANDS) or not isinstance(reason, (Exception, Unwind)):
+            return True
+        if not isinstance(reason, Unwind):
+            logger.warning("a branch that lost against %r failed: %s", self.winner.path, reason)
+        return False
 
     def _left(self, branch: Branch, reason: BaseException) -> None:
         """Before it was over."""
         branch.reason = reason
         if isinstance(reason, Waiting):
             self._will_wait(branch, reason)
-        elif isinstance(reason, (LeaseLost, Broken, HistoryDivergedError)):
+        elif isinstance(reason, (*_NOTHING_LANDS, HistoryDivergedError)):
             self._is_halted = True
             self._around.walk.halted = reason
         elif not isinstance(reason, (Exception, Unwind)):
@@ -249,8 +309,8 @@ def _most_urgent(stopped: Sequence[Branch]) -> BaseException:
 
 
 _URGENCY: tuple[type[BaseException], ...] = (
-    LeaseLost,
-    Broken,
+    RaceLost,
+    *_NOTHING_LANDS,
     CancelRequested,
     RunTimedOut,
     HandedOver,

@@ -18,6 +18,7 @@ from django_rivet.engine.exceptions import InvalidStepError, WorkflowFailedError
 from django_rivet.engine.failures import dump_failure, failure_of, load_failure, origin_of
 from django_rivet.engine.joining import join
 from django_rivet.engine.mailbox import Mailbox
+from django_rivet.engine.racing import race
 from django_rivet.engine.scoped import Scoped
 from django_rivet.engine.stepping import Body, perform
 from django_rivet.engine.undo import Scope
@@ -168,6 +169,19 @@ class Context(Scoped):
         return join(self, name, branches, Context)
 
     @verb
+    def race(
+        self, name: str, branches: Mapping[str, Callable[[Context], Any]], rollback_losers: bool = False
+    ) -> tuple[str, Any]:
+        """As ``join``, but the first branch that returns wins: its name, and its value.
+
+        The others stop: bodies that are running are cut off, nothing of theirs lands any more, and the messages that
+        they took and did not complete go back to their places. What their completed steps owe is undone at once with
+        ``rollback_losers``, else together with what is around the race, if ever. A branch that fails or waits has not
+        lost yet; ``RaceError`` where all have failed, or there are none.
+        """
+        return race(self, name, branches, Context, rollback_losers=rollback_losers)
+
+    @verb
     def rollback_checkpoint(self, name: str, on_handler_failure: str = "stop") -> None:
         """Open this scope for rollback: steps after it may have handlers.
 
@@ -231,8 +245,8 @@ class Context(Scoped):
         return self.walk.host.actor
 
     def is_evicted(self) -> bool:
-        """Whether this worker wants to hand the actor over."""
-        return self.walk.host.is_evicted()
+        """Whether this worker wants to hand the actor over, or another branch has won the race that this is part of."""
+        return self.walk.has_lost or self.walk.host.is_evicted()
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
@@ -273,7 +287,7 @@ class Context(Scoped):
                     return Result(True, codec.decode(output))
         block.ended = True
         failure = load_failure(entry.output or "{}")
-        undo_all(self, path, WorkflowFailedError(str(failure.error), failure.error))
+        undo_all(self, [path], WorkflowFailedError(str(failure.error), failure.error))
         self._block_ended(entry, EntryStatus.FAILED, entry.output or "{}")
         self.walk.refuse_interruption()
         return Result(False, failure=failure)

@@ -15,6 +15,7 @@ class Kind(StrEnum):
     ITERATION = "iteration"
     BLOCK = "block"
     JOIN = "join"
+    RACE = "race"
     BRANCH = "branch"
     SLEEP = "sleep"
     MESSAGE = "message"
@@ -34,7 +35,9 @@ class EntryStatus(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     ROLLING_BACK = "rolling_back"
-    """A block that failed and whose compensations are not all done."""
+    """A block that failed, or a race that is decided, and whose compensations are not all done."""
+    CANCELLED = "cancelled"
+    """A branch that has lost its race, and what had not ended in it."""
     PLACEHOLDER = "placeholder"
     """A step that was compensated and runs again when it is reached."""
 

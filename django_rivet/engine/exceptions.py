@@ -101,22 +101,30 @@ class StepInterruptedError(RivetError):
     code = "step_interrupted"
 
 
-class JoinError(RivetError):
-    """Branches of a join failed, and all others have ended.
+class BranchesFailedError(RivetError):
+    """What ``JoinError`` and ``RaceError`` have in common.
 
     ``errors`` holds, by the name of the branch, what failed it: ``name`` and ``message``, and ``str()`` both. Where
     that was a step's failure, ``failures`` says more: ``kind``, ``step_name``, ``attempts``.
     """
 
+    def __init__(self, message: str, errors: Mapping[str, ErrorInfo], failures: Mapping[str, Failure]) -> None:
+        self.errors = dict(errors)
+        self.failures = dict(failures)
+        each = "; ".join(f"{name}: {error}" for name, error in self.errors.items())
+        super().__init__(f"{message}: {each}" if each else message)
+
+
+class JoinError(BranchesFailedError):
+    """Branches of a join failed, and all others have ended."""
+
     code = "join_failed"
 
-    def __init__(self, join: str, failures: Mapping[str, Failure], errors: Mapping[str, ErrorInfo]) -> None:
-        self.join = join
-        self.failures = dict(failures)
-        self.errors = dict(errors)
-        where = "a branch" if len(self.errors) == 1 else f"{len(self.errors)} branches"
-        each = "; ".join(f"{name}: {error}" for name, error in self.errors.items())
-        super().__init__(f"join {join!r} failed in {where}: {each}")
+
+class RaceError(BranchesFailedError):
+    """Every branch of a race failed, or it had none."""
+
+    code = "race_failed"
 
 
 class QueueTimeoutError(RivetError):

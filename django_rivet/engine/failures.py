@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
@@ -16,10 +16,12 @@ from typing import Any
 from django_rivet.engine import codec
 from django_rivet.engine.entries import Entry, ErrorInfo, Failure, FailureKind
 from django_rivet.engine.exceptions import (
+    BranchesFailedError,
     CriticalError,
     JoinError,
     OutputNotSerializableError,
     QueueTimeoutError,
+    RaceError,
     RollbackError,
     StepExhaustedError,
     StepInterruptedError,
@@ -94,27 +96,24 @@ def queue_timeout(entry: Entry, names: Iterable[str]) -> QueueTimeoutError:
     return error
 
 
-def join_error(entry: Entry, branches: Iterable[Entry], original: BaseException | None = None) -> JoinError:
+def join_error(entry: Entry, failed: Sequence[Entry], original: BaseException | None = None) -> JoinError:
     """The error of a join, from the records of the branches that failed."""
-    failures: dict[str, Failure] = {}
-    errors: dict[str, ErrorInfo] = {}
-    paths = {entry.path}
-    for branch in branches:
-        assert branch.error is not None
-        stored = codec.decode(branch.output or "{}")
-        failures[branch.name] = _from_dict(stored["failure"])
-        errors[branch.name] = branch.error
-        paths |= {branch.path, *stored["paths"]}
-    error = JoinError(entry.name, failures, errors)
-    asks_for_rollback = any(failure.kind == FailureKind.ROLLBACK for failure in failures.values())
-    kind = str(FailureKind.ROLLBACK) if asks_for_rollback else None
-    failure = Failure(describe(error), kind, source="join", name=entry.name)
-    _with_origin(error, Origin("join", failure, frozenset(paths)), original)
+    where = "a branch" if len(failed) == 1 else f"{len(failed)} branches"
+    error = JoinError(f"join {entry.name!r} failed in {where}", *_told_by(failed))
+    _with_branches(error, entry, failed, original)
+    return error
+
+
+def race_error(entry: Entry, failed: Sequence[Entry], original: BaseException | None = None) -> RaceError:
+    """The error of a race that nobody has won."""
+    why = "failed in every branch" if failed else "has no branches"
+    error = RaceError(f"race {entry.name!r} {why}", *_told_by(failed))
+    _with_branches(error, entry, failed, original)
     return error
 
 
 def dump_branch_failure(error: Exception, branch: str) -> str:
-    """What ``join_error`` makes a branch's failure of again."""
+    """What a branch's failure is made of again."""
     failure = failure_of(error, "branch", branch)
     if isinstance(error, RollbackError):
         failure = replace(failure, kind=str(FailureKind.ROLLBACK))
@@ -158,6 +157,22 @@ _NEAREST: dict[FailureKind, type[Exception]] = {
 _AS_THEMSELVES: dict[str, type[Exception]] = {
     cls.__name__: cls for cls in (*_NEAREST.values(), OutputNotSerializableError)
 }
+
+
+def _told_by(failed: Iterable[Entry]) -> tuple[dict[str, ErrorInfo], dict[str, Failure]]:
+    errors = {branch.name: branch.error for branch in failed if branch.error is not None}
+    return errors, {branch.name: _from_dict(codec.decode(branch.output or "{}")["failure"]) for branch in failed}
+
+
+def _with_branches(
+    error: BranchesFailedError, entry: Entry, failed: Iterable[Entry], original: BaseException | None
+) -> None:
+    asks_for_rollback = any(failure.kind == FailureKind.ROLLBACK for failure in error.failures.values())
+    kind = str(FailureKind.ROLLBACK) if asks_for_rollback else None
+    failure = Failure(describe(error), kind, source=entry.kind, name=entry.name)
+    paths = {entry.path, *(branch.path for branch in failed)}
+    paths |= {path for branch in failed for path in codec.decode(branch.output or "{}")["paths"]}
+    _with_origin(error, Origin(entry.kind, failure, frozenset(paths)), original)
 
 
 def _with_origin(error: Exception, origin: Origin, original: BaseException | None) -> Exception:

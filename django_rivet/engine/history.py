@@ -21,6 +21,8 @@ from django_rivet.engine.exceptions import HistoryDivergedError
 from django_rivet.engine.location import child, is_under, parent, scopes_around
 from django_rivet.engine.notes import Changes, Notes
 
+_CONSTRUCTS = (Kind.LOOP, Kind.ITERATION, Kind.BLOCK, Kind.JOIN, Kind.RACE, Kind.BRANCH)
+
 _REPLAYED = (EntryStatus.COMPLETED, EntryStatus.FAILED, EntryStatus.RUNNING, EntryStatus.OPEN)
 
 
@@ -44,7 +46,7 @@ class History:
         self.open_waits: dict[str, None] = {}
         """Paths of the waits whose messages are not all completed."""
         self.undoing: dict[str, None] = {}
-        """Paths of the blocks that failed and whose compensations are not all done."""
+        """Paths of the blocks that failed, and races that are decided, whose compensations are not all done."""
         for entry in self.entries.values():
             self._index(entry)
         self._recorded_names = {scope: dict(names) for scope, names in self._names.items()}
@@ -84,13 +86,13 @@ class History:
         self.is_replaying = self.is_replaying and branch.is_replaying
 
     def are_side_by_side(self, path: str, other: str) -> bool:
-        """Whether they lie in different branches of one join."""
+        """Whether they lie in different branches of one join, or race."""
         around = {path, *scopes_around(path)}
         apart = next((each for each in (other, *scopes_around(other)) if parent(each) in around), None)
         if apart is None or apart in around:
             return False
-        join = self.entries.get(parent(apart))
-        return join is not None and join.kind is Kind.JOIN and path != join.path
+        fork = self.entries.get(parent(apart))
+        return fork is not None and fork.kind in (Kind.JOIN, Kind.RACE) and path != fork.path
 
     # Visiting --------------------------------------------------------------------------------
 
@@ -124,7 +126,7 @@ class History:
         self.refuse_unvisited(scope, reason)
         for around in scopes_around(scope):
             # Of a loop's iterations those that have ended are not entered again; branches come in any order.
-            if around not in self.entries or self.entries[around].kind not in (Kind.LOOP, Kind.JOIN):
+            if around not in self.entries or self.entries[around].kind not in (Kind.LOOP, Kind.JOIN, Kind.RACE):
                 self.refuse_unvisited(around, reason)
 
     def refuse_unvisited(self, scope: str, reason: str) -> None:
@@ -169,6 +171,9 @@ class History:
 
     def note_completions(self, completions: Iterable[Completion]) -> None:
         self._notes.completions(completions)
+
+    def note_returned(self, messages: Iterable[ReceivedMessage]) -> None:
+        self._notes.returned(messages)
 
     def note_compensation(self, compensation: Compensation) -> None:
         self._keep(compensation)
@@ -248,7 +253,7 @@ class History:
                 return entry.status is EntryStatus.COMPLETED or (
                     not entry.atomic and entry.status is not EntryStatus.PLACEHOLDER
                 )
-            is_construct = entry.kind in (Kind.LOOP, Kind.ITERATION, Kind.BLOCK, Kind.JOIN, Kind.BRANCH)
+            is_construct = entry.kind in _CONSTRUCTS
             has_outcome = entry.status is EntryStatus.COMPLETED or (
                 entry.kind is Kind.BLOCK and entry.status is EntryStatus.FAILED
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from django_rivet.engine.branching import Gathering, MakeContext
@@ -11,49 +10,43 @@ from django_rivet.engine.failures import join_error
 from django_rivet.engine.location import child
 from django_rivet.engine.scoped import Scoped
 from django_rivet.engine.undo import Scope, hand_over
-from django_rivet.engine.verbs import join as verb
+from django_rivet.engine.verbs import branches as verb
 
 
-def join(
-    around: Scoped, name: str, branches: Mapping[str, Callable[..., Any]], make_context: MakeContext
-) -> dict[str, Any]:
+def join(around: Scoped, name: str, branches: verb.Functions, make_context: MakeContext) -> dict[str, Any]:
     """What the branches return, by their names; raises ``JoinError`` where any failed, when all have ended."""
-    walk = around.walk
-    path, entry = around.enter(name, Kind.JOIN)
-    verb.check_branches(name, path, branches)
-    if entry.seq == 0:
-        walk.host.refuse_anything_new()
-        entry = around.note(verb.begun(entry, branches, walk.host.now()))
-    verb.refuse_other_branches(entry, branches)
-    original = None
-    if entry.status not in verb.OVER:
-        original = _settle(around, path, branches, make_context)
-    records = [walk.history.entries[child(path, each)] for each in branches]
-    if entry.status not in verb.OVER:
-        entry = _end(around, entry, records)
+    entry, original = enter(around, name, Kind.JOIN, branches), None
+    is_over = entry.status in verb.OVER
+    if not is_over:
+        gathering = Gathering(around, entry.path, branches, make_context)
+        settle(around, entry, gathering)
+        original = gathering.original
+    records = [around.walk.history.entries[child(entry.path, each)] for each in branches]
     failed = [record for record in records if record.status is EntryStatus.FAILED]
+    if not is_over:
+        status = EntryStatus.FAILED if failed else EntryStatus.COMPLETED
+        around.note(verb.ended(entry, status, around.walk.host.now()))
+        if not failed:
+            hand_over(around.walk.history, Scope(entry.path, around.scope))
     if failed:
         raise join_error(entry, failed, original)
-    return verb.results(records)
+    return {record.name: verb.value_of(record) for record in records}
 
 
-# Below: how it is done ---------------------------------------------------------------------------
+def enter(around: Scoped, name: str, kind: Kind, branches: verb.Functions) -> Entry:
+    """The record of this join, or race, with the branches that it has had from its beginning."""
+    _, entry = around.enter(name, kind)
+    verb.check(entry, branches)
+    if entry.seq == 0:
+        around.walk.host.refuse_anything_new()
+        entry = around.note(verb.begun(entry, branches, around.walk.host.now()))
+    verb.refuse_others(entry, branches)
+    return entry
 
 
-def _settle(
-    around: Scoped, path: str, branches: Mapping[str, Callable[..., Any]], make_context: MakeContext
-) -> Exception | None:
-    gathering = Gathering(around, path, branches, make_context)
+def settle(around: Scoped, entry: Entry, gathering: Gathering) -> None:
+    """Run the branches, with everything on record that was noted before."""
     if not gathering.is_settled:
         around.walk.host.write()
-        with around.inside(f"join {path.rpartition('/')[2]!r}"):
+        with around.inside(f"{entry.kind} {entry.name!r}"):
             gathering.settle()
-    return gathering.original
-
-
-def _end(around: Scoped, entry: Entry, records: list[Entry]) -> Entry:
-    walk = around.walk
-    entry = around.note(verb.ended(entry, records, walk.host.now()))
-    if entry.status is EntryStatus.COMPLETED:
-        hand_over(walk.history, Scope(entry.path, around.scope))
-    return entry

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from django_rivet.engine.entries import Compensation, Completion, Entry, ReceivedMessage
 
@@ -20,6 +20,8 @@ class Changes:
     opened: tuple[ReceivedMessage, ...] = ()
     """Taken, and open until they are completed."""
     completions: tuple[Completion, ...] = ()
+    returned: tuple[ReceivedMessage, ...] = ()
+    """Taken by branches that have lost their race: queued again, in their old places."""
 
     def __add__(self, other: Changes) -> Changes:
         return Changes(
@@ -29,10 +31,11 @@ class Changes:
             tuple({c.path: c for c in (*self.compensations, *other.compensations)}.values()),
             self.opened + other.opened,
             self.completions + other.completions,
+            self.returned + other.returned,
         )
 
     def __bool__(self) -> bool:
-        return bool(self.entries or self.pruned or self.taken or self.compensations or self.opened or self.completions)
+        return any(getattr(self, each.name) for each in fields(self))
 
 
 class Notes:
@@ -48,6 +51,7 @@ class Notes:
         self._compensations: dict[str, Compensation] = {}
         self._opened: list[ReceivedMessage] = []
         self._completions: list[Completion] = []
+        self._returned: list[ReceivedMessage] = []
 
     def entry(self, entry: Entry) -> None:
         self._entries[entry.path] = entry
@@ -60,6 +64,9 @@ class Notes:
 
     def completions(self, completions: Iterable[Completion]) -> None:
         self._completions.extend(completions)
+
+    def returned(self, messages: Iterable[ReceivedMessage]) -> None:
+        self._returned.extend(messages)
 
     def pruned(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -76,6 +83,7 @@ class Notes:
         self._taken.extend(later.taken)
         self._opened.extend(later.opened)
         self._completions.extend(later.completions)
+        self._returned.extend(later.returned)
 
     @property
     def has_completions(self) -> bool:
@@ -90,4 +98,5 @@ class Notes:
             tuple(self._compensations.values()),
             tuple(self._opened),
             tuple(self._completions),
+            tuple(self._returned),
         )

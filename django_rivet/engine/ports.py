@@ -77,6 +77,9 @@ class Host(Protocol):
     def of_branch(self, history: History) -> Host:
         """The same for a branch of a join: its notes are those of ``history``."""
 
+    def leave_body(self) -> None:
+        """For a branch that has lost its race: if a body of it is running, it is cut off, and ``RaceLost`` raised."""
+
     def run_beside(self, work: Callable[[], None]) -> bool:
         """Run this in another thread, at the same time; False, and nothing done, where that cannot be now."""
 

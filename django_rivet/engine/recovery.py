@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 
 from django_rivet.engine.entries import Compensation, Entry, EntryStatus, Kind, UndoStatus
 from django_rivet.engine.location import is_under, parent, scopes_around
+from django_rivet.engine.verbs.branches import winner_of
+
+_FORKS = (Kind.JOIN, Kind.RACE, Kind.BRANCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +30,10 @@ def after_failure(entries: Mapping[str, Entry], undone: Iterable[Compensation], 
     ``undone``: the compensations that were carried out. A failure that the workflow caught stays as recorded.
     """
     failed = [e for p in through if (e := entries.get(p)) is not None and e.status is not EntryStatus.COMPLETED]
-    put_back = {e.path: fresh(e, EntryStatus.PENDING, e.run) for e in failed if e.kind not in (Kind.JOIN, Kind.BRANCH)}
+    put_back = {e.path: fresh(e, EntryStatus.PENDING, e.run) for e in failed if e.kind not in _FORKS}
     for compensation in undone:
         entry = entries.get(compensation.path)
-        if entry is None or entry.run != compensation.run or _is_in_failed_block(entries, entry.path):
+        if entry is None or entry.run != compensation.run or _is_past(entries, entry.path):
             continue
         # A step that failed, and was undone since its outcome was unknown, begins a new run as well.
         status = put_back[entry.path].status if entry.path in put_back else EntryStatus.PLACEHOLDER
@@ -91,22 +94,30 @@ def _opened_again(entries: Mapping[str, Entry], put_back: Collection[str]) -> tu
 
 
 def _reopened(entries: Mapping[str, Entry], put_back: Collection[str]) -> list[Entry]:
-    """Loops go on where the workflow failed in them, and like joins where an entry in them was put back."""
+    """Loops go on where the workflow failed in them, and like joins and races where an entry in them was put back."""
     return [
         replace(e, status=EntryStatus.RUNNING, ended_at=None)
         for e in entries.values()
-        if e.kind in (Kind.LOOP, Kind.JOIN)
+        if e.kind in (Kind.LOOP, Kind.JOIN, Kind.RACE)
         and ((e.kind is Kind.LOOP and e.status is EntryStatus.FAILED) or any(is_under(p, e.path) for p in put_back))
         and e.status is not EntryStatus.RUNNING
     ]
 
 
-def _is_in_failed_block(entries: Mapping[str, Entry], path: str) -> bool:
-    """What such a block did was undone when it failed, and its outcome was given to the workflow."""
-    return any(
-        around in entries and entries[around].kind is Kind.BLOCK and entries[around].status is EntryStatus.FAILED
-        for around in scopes_around(path)
-    )
+def _is_past(entries: Mapping[str, Entry], path: str) -> bool:
+    """Whether it lies in a block that failed and was undone, or in a branch that has lost its race: the workflow was
+    given the outcome, and does not come by again.
+    """
+    return any(_is_failed_block(entries, around) or _has_lost(entries, around) for around in scopes_around(path))
+
+
+def _is_failed_block(entries: Mapping[str, Entry], path: str) -> bool:
+    return path in entries and entries[path].kind is Kind.BLOCK and entries[path].status is EntryStatus.FAILED
+
+
+def _has_lost(entries: Mapping[str, Entry], path: str) -> bool:
+    race, _, name = path.rpartition("/")
+    return race in entries and entries[race].kind is Kind.RACE and winner_of(entries[race]) not in (None, name)
 
 
 def handler_again(compensation: Compensation) -> Compensation:

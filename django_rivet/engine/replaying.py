@@ -8,8 +8,9 @@ from datetime import datetime
 
 from django_rivet.engine import codec
 from django_rivet.engine.entries import Compensation, Entry, EntryStatus, Kind, ReceivedMessage, UndoStatus
-from django_rivet.engine.location import child, parent, scopes_around
+from django_rivet.engine.location import child, is_under, parent, scopes_around
 from django_rivet.engine.recovery import Recovery, after_failure, fresh
+from django_rivet.engine.verbs.branches import undecided
 from django_rivet.engine.verbs.receive import uncompleted
 
 NOTE = "set aside by replay_from()"
@@ -101,11 +102,10 @@ def _first_iterations(entries: Mapping[str, Entry], aside: Mapping[str, Entry]) 
 
 
 def _opened(entries: Mapping[str, Entry], aside: Mapping[str, Entry]) -> dict[str, Entry]:
-    """Joins go on, and loops: the iteration begins again with the state that it began with."""
+    """Joins and races go on, and loops: the iteration begins again with the state that it began with."""
     opened = {
-        scope: replace(entries[scope], status=EntryStatus.RUNNING, ended_at=None)
-        for scope in _scopes_around_all(aside.values())
-        if scope in entries and scope not in aside and entries[scope].kind is Kind.JOIN
+        path: replace(entry if entry.kind is Kind.JOIN else undecided(entry), status=EntryStatus.RUNNING, ended_at=None)
+        for path, entry in _forks(entries, aside).items()
     }
     for loop, number in _first_iterations(entries, aside).items():
         # The value of a loop that was over stands behind what it begins with.
@@ -120,8 +120,8 @@ def _opened(entries: Mapping[str, Entry], aside: Mapping[str, Entry]) -> dict[st
 def _no_longer_over(
     entries: Mapping[str, Entry], aside: Mapping[str, Entry], around: frozenset[str]
 ) -> dict[str, Entry]:
-    """Records of ends that are none any more: of what loses an entry, block or branch, and of iterations behind the
-    first.
+    """Records of ends that are none any more: of what loses an entry, block or branch, of iterations behind the
+    first, and of what a race cancelled that is not decided any more.
     """
     blocks = {p: entries[p] for p in around if p in entries and entries[p].kind in (Kind.BLOCK, Kind.BRANCH)}
     first = _first_iterations(entries, aside)
@@ -130,7 +130,19 @@ def _no_longer_over(
         for e in entries.values()
         if e.kind is Kind.ITERATION and parent(e.path) in first and int(e.name) > first[parent(e.path)]
     }
-    return blocks | ends
+    races = [path for path, entry in _forks(entries, aside).items() if entry.kind is Kind.RACE]
+    cancelled = {
+        e.path: e
+        for e in entries.values()
+        if e.status is EntryStatus.CANCELLED and any(is_under(e.path, race) for race in races)
+    }
+    return blocks | ends | cancelled
+
+
+def _forks(entries: Mapping[str, Entry], aside: Mapping[str, Entry]) -> dict[str, Entry]:
+    """The joins and races that stay, and have not ended without what is set aside."""
+    around = [entries[p] for p in _scopes_around_all(aside.values()) if p in entries and p not in aside]
+    return {e.path: e for e in around if e.kind in (Kind.JOIN, Kind.RACE)}
 
 
 def _numbered_runs(aside: Iterable[Entry], undone: Iterable[Compensation]) -> list[Entry]:

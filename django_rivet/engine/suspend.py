@@ -51,6 +51,10 @@ class LeaseLost(Unwind):
     """Another worker drives the actor now; nothing more of this one can be written."""
 
 
+class RaceLost(Unwind):
+    """Another branch has won the race that this one is part of."""
+
+
 class RollbackStopped(Unwind):
     """A rollback handler is out of attempts."""
 

@@ -46,9 +46,9 @@ def hand_over(history: History, scope: Scope) -> None:
             history.note_compensation(replace(owed, scope=heir.path))
 
 
-def owed_under(history: History, path: str) -> list[Compensation]:
-    """The handlers of the steps below ``path`` that are to run, the one to run first in front."""
-    owed = [c for c in history.compensations.values() if is_under(c.path, path)]
+def owed_under(history: History, *paths: str) -> list[Compensation]:
+    """The handlers of the steps below ``paths`` that are to run, the one to run first in front."""
+    owed = [c for c in history.compensations.values() if any(is_under(c.path, path) for path in paths)]
     return sorted(owed, key=lambda c: c.seq, reverse=True)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar, cast
 from django_rivet.engine.exceptions import EntryInProgressError, WorkflowUsageError
 from django_rivet.engine.history import History
 from django_rivet.engine.ports import Host
+from django_rivet.engine.suspend import RaceLost
 
 
 class Guarded(Protocol):
@@ -22,6 +23,13 @@ class Guarded(Protocol):
 
     def close_left_loop(self) -> None:
         """Note that a loop which was left by ``break`` is over."""
+
+
+class Losing(Protocol):
+    """Branches, as far as the race around them looks at them."""
+
+    def lose(self) -> None:
+        """The branch that they belong to has lost: all of them stop."""
 
 
 class Walk:
@@ -36,6 +44,8 @@ class Walk:
         """That of the workflow function itself."""
         self.halted: BaseException | None = None
         """Why the branches of its join are to stop at their next entries."""
+        self.gathering: Losing | None = None
+        """Its join, or race, whose branches are running."""
         self.unwinding: BaseException | None = None
         self.is_over = False
         """The workflow function was left: nothing counts any more that is done with what it was given."""
@@ -52,12 +62,17 @@ class Walk:
         if self.unwinding is not None:
             raise self.unwinding
 
+    @property
+    def has_lost(self) -> bool:
+        """Whether another branch has won a race that this is part of."""
+        return any(isinstance(walk.unwinding, RaceLost) for walk in (self, *self._walks_around))
+
     def refuse_interruption(self) -> None:
-        around = self.around
-        while around is not None:
+        for around in self._walks_around:
             if around.halted is not None:
                 raise around.halted
-            around = around.around
+        if self.has_lost:
+            raise RaceLost
         interruption = self.host.interruption()
         if interruption is not None:
             raise interruption
@@ -80,6 +95,13 @@ class Walk:
             if not isinstance(error, Exception) or isinstance(error, WorkflowUsageError):
                 raise self.stop(error) from error.__cause__
             raise
+
+    @property
+    def _walks_around(self) -> Iterator[Walk]:
+        walk = self.around
+        while walk is not None:
+            yield walk
+            walk = walk.around
 
     def _refuse_misuse(self, scoped: Guarded) -> None:
         if threading.get_ident() != self._thread:

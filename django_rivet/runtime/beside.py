@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import contextvars
 import logging
+import math
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from django.db import connections
 
+from django_rivet.engine.suspend import RaceLost
 from django_rivet.store.database import alias
 from django_rivet.store.lending import Loan
 
@@ -35,24 +37,60 @@ class LeftBehindError(Exception):
     """Raised in the thread that drives: it goes on without what it waited for."""
 
 
-def beside(work: Callable[[], T], limit: float) -> T:
+def beside(work: Callable[[], T], limit: float, lifeline: Lifeline | None = None) -> T:
     """What ``work`` returns or raises; ``LeftBehindError`` where a time limit inside it is passed.
 
     ``limit``: the seconds that this will be; 0 or less: there is none. ``work`` borrows this thread's connections and
     context. In the main thread, where a signal can stop it, and in a transaction that others began, it simply runs.
+    ``lifeline``: somebody may want to have this thread out of a body, however long that may take.
     """
-    if limit <= 0 or threading.current_thread() is threading.main_thread() or connections[alias()].in_atomic_block:
+    is_endless = limit <= 0 and lifeline is None
+    if is_endless or threading.current_thread() is threading.main_thread() or connections[alias()].in_atomic_block:
         return work()
     attempt = Attempt(work)
-    partner = _partner()
-    partner.take(attempt)
-    if attempt.wait(limit):
+    with lifeline.tied_to(attempt) if lifeline is not None else nullcontext():
+        partner = _partner()
+        partner.take(attempt)
+        is_over = attempt.wait(limit if limit > 0 else math.inf)
+    if is_over:
         attempt.loan.end()
         return attempt.outcome()
     name = partner.leave()
     attempt.loan.abandon()
     logger.warning("%s is left behind in thread %s: it runs on, cut off", attempt.what, name)
+    if attempt.is_unwanted:
+        raise RaceLost
     raise LeftBehindError(f"{attempt.what} ran longer than {attempt.seconds:g} s") from None
+
+
+class Lifeline:
+    """By which a branch that has lost its race is taken out of its bodies."""
+
+    def __init__(self) -> None:
+        self._is_cut = False
+        self._attempt: Attempt[Any] | None = None
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def tied_to(self, attempt: Attempt[Any]) -> Iterator[None]:
+        """Around an attempt; ``RaceLost`` where the line was cut before."""
+        with self._lock:
+            if self._is_cut:
+                attempt.loan.end()
+                raise RaceLost
+            self._attempt = attempt
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._attempt = None
+
+    def cut(self) -> None:
+        """From another thread. What is past its body, on its way to be committed, is not disturbed."""
+        with self._lock:
+            self._is_cut = True
+            if self._attempt is not None:
+                self._attempt.give_up()
 
 
 class Attempt(Generic[T]):
@@ -64,6 +102,8 @@ class Attempt(Generic[T]):
         self.seconds = 0.0
         self.is_void = False
         """The thread that waited has gone on; nothing that the other one does counts."""
+        self.is_unwanted = False
+        """Its branch has lost a race; as long as no body is running this has no effect."""
         self._work = work
         self._context = contextvars.copy_context()
         self._changed = threading.Condition()
@@ -92,6 +132,8 @@ class Attempt(Generic[T]):
         with self._changed:
             self.what, self.seconds = what, seconds
             self._ends = time.monotonic() + seconds
+            self._become_void_if_unwanted()
+            self.refuse_void()
         try:
             yield
         finally:
@@ -101,7 +143,16 @@ class Attempt(Generic[T]):
 
     def refuse_void(self) -> None:
         if self.is_void:
-            raise CutOff(f"{self.what} is past its time limit of {self.seconds:g} s: nothing of it is kept")
+            why = "has lost its race" if self.is_unwanted else f"is past its time limit of {self.seconds:g} s"
+            raise CutOff(f"{self.what} {why}: nothing of it is kept")
+
+    # In any thread ---------------------------------------------------------------------------
+
+    def give_up(self) -> None:
+        """What it does is not wanted any more."""
+        with self._changed:
+            self.is_unwanted = True
+            self._become_void_if_unwanted()
 
     # In the thread that waits ----------------------------------------------------------------
 
@@ -109,12 +160,14 @@ class Attempt(Generic[T]):
         """Until it is over: True. Or until its time is: then it is void, and False."""
         with self._changed:
             while not self._is_over:
+                if self.is_void:
+                    return False
                 # It is not told when a limit begins: that would wake it for each step.
                 left = limit if self._ends is None else self._ends - time.monotonic()
                 if left <= 0:
                     self.is_void = True
                     return False
-                self._changed.wait(left)
+                self._changed.wait(None if left == math.inf else left)
         return True
 
     def outcome(self) -> T:
@@ -126,6 +179,11 @@ class Attempt(Generic[T]):
         return self._value  # type: ignore[return-value]  # it has returned
 
     # Below: how it is done -------------------------------------------------------------------
+
+    def _become_void_if_unwanted(self) -> None:
+        if self.is_unwanted and self._ends is not None:
+            self.is_void = True
+            self._changed.notify()
 
     def _run(self) -> T:
         _attempt.set(self)

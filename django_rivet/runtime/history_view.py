@@ -129,7 +129,7 @@ class HistoryView:
         return roots
 
 
-_KIND_OF_SCOPE = {str(Kind.LOOP): Kind.ITERATION, str(Kind.JOIN): Kind.BRANCH}
+_KIND_OF_SCOPE = {str(Kind.LOOP): Kind.ITERATION, str(Kind.JOIN): Kind.BRANCH, str(Kind.RACE): Kind.BRANCH}
 """What stands in it and has no record of its own yet."""
 
 
@@ -178,7 +178,7 @@ def output_of(row: EntryRow) -> Any:
         output = codec.decode(row.output) if row.output is not None else None
     except ValueError:
         return row.output
-    if row.kind == Kind.JOIN or (row.kind == Kind.BRANCH and row.status == "failed"):
+    if row.kind in (Kind.JOIN, Kind.RACE) or (row.kind == Kind.BRANCH and row.status == "failed"):
         return None  # what the engine keeps there tells people nothing
     if row.kind in (Kind.LOOP, Kind.ITERATION) and isinstance(output, list) and output:
         return output[-1]  # what they began with stands before it

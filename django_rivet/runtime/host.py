@@ -28,7 +28,7 @@ from django_rivet.engine.ports import StepCall
 from django_rivet.engine.rollback import Rollback
 from django_rivet.engine.suspend import CancelRequested, HandedOver, RunTimedOut, Unwind
 from django_rivet.runtime import branches
-from django_rivet.runtime.beside import current_attempt
+from django_rivet.runtime.beside import Lifeline, current_attempt
 from django_rivet.runtime.bodies import (
     Body,
     BodyError,
@@ -68,6 +68,7 @@ class DriveHost:
         self.standing = Standing(is_rolling_back, claim.request, claim.pausing, claim.takeovers)
         self.recorder = Recorder(actor, claim.lease, history, self.standing)
         self._performer = Performer(actor, self.recorder)
+        self._lifeline: Lifeline | None = None
         self.max_takeovers = settings.MAX_TAKEOVERS
         self.max_output_bytes = settings.MAX_OUTPUT_BYTES
         self.step_defaults: Mapping[str, Any] = settings.STEP_DEFAULTS
@@ -150,9 +151,14 @@ class DriveHost:
         branch = copy(self)
         branch.history = history
         branch.recorder = self.recorder.of_branch(history)
-        branch._performer = Performer(self.actor, branch.recorder)
+        branch._lifeline = Lifeline()
+        branch._performer = Performer(self.actor, branch.recorder, branch._lifeline)
         branch._body_noticed_eviction = False
         return branch
+
+    def leave_body(self) -> None:
+        if self._lifeline is not None:
+            self._lifeline.cut()
 
     def run_beside(self, work: Callable[[], None]) -> bool:
         # Where nothing is executed there is nothing to gain.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import threading
@@ -49,7 +50,9 @@ def time_limit(seconds: float, what: str) -> Iterator[None]:
     its result is dropped for the same error.
     """
     if seconds <= 0:
-        yield
+        attempt = current_attempt()
+        with attempt.limited(math.inf, what) if attempt is not None else nullcontext():
+            yield
         return
     started = time.monotonic()
     try:

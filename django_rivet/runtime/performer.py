@@ -19,7 +19,7 @@ from django_rivet.engine.entries import Entry
 from django_rivet.engine.exceptions import StepTimeoutError
 from django_rivet.engine.notes import Changes
 from django_rivet.engine.suspend import Broken, LeaseLost
-from django_rivet.runtime.beside import LeftBehindError, beside
+from django_rivet.runtime.beside import LeftBehindError, Lifeline, beside
 from django_rivet.runtime.bodies import Body, BodyError, errors_of_the_body
 from django_rivet.runtime.recorder import Recorder
 from django_rivet.runtime.turn import ReadingTurn, WritingTurn
@@ -39,9 +39,10 @@ Record = Callable[[Any], Changes]
 class Performer:
     """Bodies of steps, and rollback handlers, of one drive."""
 
-    def __init__(self, actor: Actor[Any], recorder: Recorder) -> None:
+    def __init__(self, actor: Actor[Any], recorder: Recorder, lifeline: Lifeline | None = None) -> None:
         self._actor = actor
         self._recorder = recorder
+        self._lifeline = lifeline
 
     def perform(
         self, body: Body, record: Record, *, atomic: bool, keeps: bool = False, is_handler: bool = False
@@ -61,7 +62,7 @@ class Performer:
             try:
                 # Whoever has met a conflict takes the turn first, and cannot lose it again.
                 atomically = partial(self._run_atomic, body, record, keeps=keeps, is_handler=is_handler, rerun=rerun)
-                beside(atomically, body.limit)
+                beside(atomically, body.limit, self._lifeline)
                 return
             except LeftBehindError as late:
                 raise BodyError(StepTimeoutError(str(late)), rerun) from None
@@ -127,7 +128,7 @@ class Performer:
                 return record(value)
 
         try:
-            changes = beside(run, body.limit)
+            changes = beside(run, body.limit, self._lifeline)
         except LeftBehindError as late:
             raise BodyError(StepTimeoutError(str(late))) from None
         if keeps and not reading.events:

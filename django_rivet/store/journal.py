@@ -82,6 +82,9 @@ def write_changes(lease: Lease, changes: Changes) -> None:
     _take(lease, sql.OPEN, changes.opened)
     for completion in changes.completions:
         execute(fill(sql.COMPLETE), [completion.response, lease.actor_id, completion.message_id])
+    for messages in batches(changes.returned):
+        ids = [message.id for message in messages]
+        execute(sql.PUT_BACK.format(ids=marks(len(ids))), [lease.actor_id, *ids])
 
 
 def fence(lease: Lease, status: str, *, progress: bool = True) -> tuple[str, bool]:
