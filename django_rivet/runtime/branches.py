@@ -6,23 +6,33 @@ import contextvars
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 
-from django.db import connections
+from django.db import Error, connections
 
 from django_rivet.conf import get_settings
+from django_rivet.runtime.connecting import make_ready, psycopg_pool
 from django_rivet.store.database import connection
 
 logger = logging.getLogger(__name__)
 
+IDLE_SECONDS = 1.0
+"""How long a thread waits for another branch: to begin a thread, and connect, takes longer than most steps."""
+
+Work = Callable[[], None]
+
 
 class BranchThreads:
-    """A thread ends with its branch, and closes its connections: between two joins there is none."""
+    """One that has been idle for a while closes its connections and ends; there is none where there are no joins."""
 
     def __init__(self) -> None:
-        self._running = 0
-        self._lock = threading.Lock()
+        self._count = 0
+        self._idle: list[_Thread] = []
+        self._is_closing = False
+        self._changed = threading.Condition()
 
-    def start(self, work: Callable[[], None]) -> bool:
+    def start(self, work: Work) -> bool:
         """Run ``work`` in a thread, in this one's context; False where none is free.
 
         False as well where another thread would not see what this one does: in a transaction that others began, as in a
@@ -31,31 +41,83 @@ class BranchThreads:
         conn = connection()
         if conn.in_atomic_block or (conn.vendor == "sqlite" and conn.is_in_memory_db()):  # type: ignore[attr-defined]
             return False
-        with self._lock:
-            if self._running >= get_settings().BRANCH_THREADS:
+        with self._changed:
+            thread = self._idle.pop() if self._idle else None
+            if thread is None and self._count >= get_settings().BRANCH_THREADS:
                 return False
-            self._running += 1
-        context = contextvars.copy_context()
-        try:
-            threading.Thread(target=self._run, args=(context, work), name="rivet-branch", daemon=True).start()
-        except RuntimeError:
-            logger.warning("no thread could be started; the branch runs in that of its workflow")
-            self._has_ended()
-            return False
+            if thread is None:
+                thread = _Thread(self)
+                try:
+                    thread.start()
+                except RuntimeError:
+                    logger.warning("no thread could be started; a branch runs in that of its workflow")
+                    return False
+                self._count += 1
+        thread.inbox.put(_in_context(contextvars.copy_context(), work))
         return True
 
-    # Below: how it is done -------------------------------------------------------------------
+    def dismiss(self) -> None:
+        """Return when no thread is left, with all connections closed: for who cannot wait until they are tired."""
+        with self._changed:
+            self._is_closing = True
+            for thread in self._idle:
+                thread.inbox.put(None)
+            self._idle.clear()
+            self._changed.wait_for(lambda: not self._count, timeout=IDLE_SECONDS)
+            self._is_closing = False
 
-    def _run(self, context: contextvars.Context, work: Callable[[], None]) -> None:
+    # In such a thread ------------------------------------------------------------------------
+
+    def is_idle(self, thread: _Thread) -> None:
+        with self._changed:
+            if self._is_closing:
+                thread.inbox.put(None)
+            else:
+                self._idle.append(thread)
+
+    def may_end(self, thread: _Thread) -> bool:
+        """False where it was given work just now."""
+        with self._changed:
+            if thread not in self._idle:
+                return False
+            self._idle.remove(thread)
+            return True
+
+    def has_ended(self) -> None:
+        with self._changed:
+            self._count -= 1
+            self._changed.notify_all()
+
+
+class _Thread(threading.Thread):
+    def __init__(self, threads: BranchThreads) -> None:
+        super().__init__(name="rivet-branch", daemon=True)
+        self.inbox: SimpleQueue[Work | None] = SimpleQueue()
+        self._threads = threads
+
+    def run(self) -> None:
         try:
-            context.run(work)
+            while (work := self._next()) is not None:
+                with suppress(Error):  # whatever is wrong with a connection, the branch finds out
+                    make_ready()
+                work()
+                del work
+                if psycopg_pool():
+                    connections.close_all()  # another one is had at once
+                self._threads.is_idle(self)
         finally:
             connections.close_all()
-            self._has_ended()
+            self._threads.has_ended()
 
-    def _has_ended(self) -> None:
-        with self._lock:
-            self._running -= 1
+    def _next(self) -> Work | None:
+        try:
+            return self.inbox.get(timeout=IDLE_SECONDS)
+        except Empty:
+            return None if self._threads.may_end(self) else self.inbox.get()
+
+
+def _in_context(context: contextvars.Context, work: Work) -> Work:
+    return lambda: context.run(work)
 
 
 threads = BranchThreads()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import overload
 
+from django_rivet.runtime.branches import threads
 from django_rivet.runtime.drive import drive as drive_once
 from django_rivet.runtime.handles import Handle
 from django_rivet.runtime.run_limits import wake_overdue_runs
@@ -30,13 +31,17 @@ def drive(handle: Handle | None = None) -> str | None:
     name = f"test:{os.getpid()}"
     worker = in_process_worker(name)
     wake_overdue_runs()
-    if handle is not None:
-        while drive_once(handle._id, worker):
+    try:
+        if handle is not None:
+            while drive_once(handle._id, worker):
+                pass
+            return handle.status
+        while sum(drive_once(due.actor_id, worker) for due in due_actors(BATCH, dead=name)):
             pass
-        return handle.status
-    while sum(drive_once(due.actor_id, worker) for due in due_actors(BATCH, dead=name)):
-        pass
-    return None
+        return None
+    finally:
+        # The test that comes next may have another database, and this one's could not be dropped.
+        threads.dismiss()
 
 
 @contextmanager
