@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable
 
+from django.db import OperationalError
+
 from django_rivet.actors.exceptions import InvalidInputError
 from django_rivet.runtime.bell import ring_on_commit
+from django_rivet.store.conflicts import is_conflict
+from django_rivet.store.database import connection
 from django_rivet.store.lifecycle import Verdict
 from django_rivet.store.transactions import engine_transaction
 
+logger = logging.getLogger(__name__)
+
+MAX_TRIES = 4
 MAX_NOTE = 2000
 MAX_PERSON = 255
 
@@ -20,14 +28,19 @@ def carry_out(
     type_name: str,
     record: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Do it, and ``record`` it in the same transaction; False, and nothing, where the status does not allow it."""
-    with engine_transaction(observed=False):
-        verdict = act(actor_id)
-        if verdict.done:
-            record()
-        if verdict.is_due:
-            ring_on_commit(actor_id, type_name)
-    return verdict.done
+    """Do it, and ``record`` it in the same transaction; False, and nothing, where the status does not allow it.
+
+    A worker that was frozen in the middle of a commit may hold what is asked for: a conflict with it is met by another
+    try, except inside a transaction of the caller's.
+    """
+    for tries_left in reversed(range(MAX_TRIES)):
+        try:
+            return _carry_out(act, actor_id, type_name, record)
+        except OperationalError as error:
+            if not tries_left or connection().in_atomic_block or not is_conflict(error):
+                raise
+            logger.info("a conflict with actor %s; it is tried again: %s", actor_id, error)
+    raise AssertionError("unreachable")
 
 
 def checked_note(text: str, name: str) -> str:
@@ -55,3 +68,15 @@ def _checked(text: str, name: str, longest: int) -> str:
 
 def _refused(name: str, message: str) -> InvalidInputError:
     return InvalidInputError(f"{name} {message}", [{"path": name, "message": message}])
+
+
+def _carry_out(
+    act: Callable[[uuid.UUID], Verdict], actor_id: uuid.UUID, type_name: str, record: Callable[[], None]
+) -> bool:
+    with engine_transaction(observed=False):
+        verdict = act(actor_id)
+        if verdict.done:
+            record()
+        if verdict.is_due:
+            ring_on_commit(actor_id, type_name)
+    return verdict.done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import IntegrityError, connection, connections, transaction
+from django.db import IntegrityError, OperationalError, connection, connections, transaction
 
 from django_rivet import Actor, ActorBusyError, action, workflow
 from django_rivet.testing import drive, isolated_actors
@@ -175,3 +176,40 @@ def test_runs_that_met_a_conflict_are_on_record_and_not_charged() -> None:
     assert drive(order) == "completed"
 
     assert order.history()["charge"].attempts == len(runs) == 3
+
+
+OPERATORS_LOOK = re.compile(r'.*FROM "django_rivet_workflowrun".*WHERE', re.DOTALL)
+
+
+def test_an_operator_who_meets_a_conflict_is_served_by_another_try() -> None:
+    """A worker that is frozen in a commit may hold what an operator asks for; the database ends one of the two."""
+
+    class Order(Actor):
+        @workflow
+        def run(self, ctx):
+            ctx.queue.next("wait")
+
+    order = Order.create("one")
+    assert drive(order) == "sleeping"
+
+    with failing(OPERATORS_LOOK, LOCKED):
+        order.cancel()
+
+    assert order.status == "cancelled"
+
+
+def test_in_a_transaction_of_his_own_the_operator_meets_the_conflict_himself() -> None:
+    """Only who began the transaction can begin it again."""
+
+    class Order(Actor):
+        @workflow
+        def run(self, ctx):
+            ctx.queue.next("wait")
+
+    order = Order.create("one")
+    assert drive(order) == "sleeping"
+
+    with failing(OPERATORS_LOOK, LOCKED), pytest.raises(OperationalError, match=LOCKED), transaction.atomic():
+        order.cancel()
+
+    assert order.status == "sleeping"
