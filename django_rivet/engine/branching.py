@@ -63,6 +63,7 @@ class Branch:
         self.host = around.walk.host.of_branch(self.history)
         self.walk = Walk(self.host, self.history, around.walk)
         """That of its last run."""
+        self.has_run = False
         self.reason: BaseException | None = None
         """Why that has ended before the branch did."""
         self.again_at: datetime | None = None
@@ -84,6 +85,7 @@ class Branch:
 
     def begin(self) -> Walk:
         self.history.enter_branch(self.path)
+        self.has_run = True
         self.reason = self.again_at = None
         self.walk = Walk(self.host, self.history, self.walk.around)
         return self.walk
@@ -141,7 +143,8 @@ class Gathering:
                     # Somebody wants this thread to leave at once, while branches are running on.
                     self._history.baton.withdraw()
             for branch in self._branches:
-                self._history.leave_branch(branch.history)
+                if branch.has_run:
+                    self._history.leave_branch(branch.history)
         self._around.walk.gathering = None
         stopped = [branch for branch in self._branches if branch.reason is not None and self._counts(branch.reason)]
         if stopped:
