@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 from django_rivet import Actor, CriticalError, Queue, action, current_step, workflow
@@ -141,7 +142,10 @@ class OrderActor(Actor):
 
 
 class TripActor(Actor):
-    """One saga per actor: it ends well, fails until somebody repairs it, or is cancelled on the way."""
+    """One saga per actor: it ends well, fails until somebody repairs it, or is cancelled on the way.
+
+    Its legs are booked at the same time, and paying has no need to hurry.
+    """
 
     class State:
         plan: dict[str, Any] = {}
@@ -158,12 +162,19 @@ class TripActor(Actor):
     def run(self, ctx):
         plan = ctx.step("look", self.look)
         ctx.rollback_checkpoint("trip")
-        for leg in range(plan["legs"]):
-            ctx.step(f"book-{leg}", self.book, leg, rollback=self.unbook)
-        ctx.step("pay", self.pay, atomic=False, rollback=self.repay, rollback_when="attempted", rollback_atomic=False)
+        ctx.join("legs", {f"leg-{leg}": partial(self.take_leg, leg) for leg in range(plan["legs"])})
+        ctx.race("paid", {"pay": self.settle, "limit": lambda branch: branch.sleep("limit", 3600)})
         ctx.sleep("nap", plan["nap"])
         ctx.step("board", self.board)
         ctx.step("arrive", self.arrive)
+
+    def take_leg(self, leg: int, branch: Any) -> None:
+        branch.step("book", self.book, leg, rollback=self.unbook)
+
+    def settle(self, branch: Any) -> None:
+        branch.step(
+            "pay", self.pay, atomic=False, rollback=self.repay, rollback_when="attempted", rollback_atomic=False
+        )
 
     def look(self) -> dict[str, Any]:
         return self.state.plan

@@ -211,8 +211,10 @@ class Judge:
                 self._add("lost", "never paid", actor)
         elif f"trip:{key}/pay" in self.first and f"trip:{key}/repay" not in self.ended:
             self._add("compensations out of order or not once", "paid and not paid back", actor)
-        undo = [f"trip:{key}/repay", *(f"trip:{key}/unbook-{leg}" for leg in reversed(legs))]
-        self._in_order([body for body in undo if body in self.first], actor)
+        # Legs are booked at the same time, and no ledger knows which was on record first.
+        for leg in legs:
+            undo = [f"trip:{key}/repay", f"trip:{key}/unbook-{leg}"]
+            self._in_order([body for body in undo if body in self.first], actor)
 
     def _in_order(self, steps: Sequence[str], actor: tuple[str, str]) -> None:
         """Each begins after the one before, and none begins when a later one has: that is on record then."""
