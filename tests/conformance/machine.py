@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -121,6 +122,18 @@ class Machine(Actor):
         result = context.try_block(name, body, rollback=node.saga)
         failure = result.failure
         self.report(context, name, result.value, failure and [failure.source, failure.name, str(failure.error)])
+
+    def fork(self, context, name, path, node, may_undo):
+        def branch(number, inside):
+            self.perform(
+                inside, f"{path}/{number}", Block(node.branches[number], checkpoint=node.checkpoint), may_undo=may_undo
+            )
+            return number
+
+        branches = {str(number): partial(branch, number) for number in range(len(node.branches))}
+        if not node.race:
+            return self.report(context, name, context.join(name, branches))
+        return self.report(context, name, *context.race(name, branches, rollback_losers=node.rollback_losers))
 
     # What steps do
 

@@ -58,6 +58,16 @@ class Block:
     checkpoint: bool = False
 
 
+@dataclass(frozen=True)
+class Fork:
+    """A join, or a race, of these branches."""
+
+    branches: tuple[tuple[Any, ...], ...]
+    race: bool = False
+    rollback_losers: bool = False
+    checkpoint: bool = False
+
+
 def bodies(nodes: st.SearchStrategy[Any], least: int = 1) -> st.SearchStrategy[Any]:
     return st.lists(nodes, min_size=least, max_size=4).map(tuple)
 
@@ -92,6 +102,18 @@ def programs_of(steps: st.SearchStrategy[Step], **root: Any) -> st.SearchStrateg
     return st.builds(Block, bodies(leaves | st.recursive(constructs(leaves), constructs, max_leaves=6), 2), **root)
 
 
+def forks_of(steps: st.SearchStrategy[Step], **options: Any) -> st.SearchStrategy[Block]:
+    """Programs with branches. Which branch gets which message would be a matter of chance, so none asks for any."""
+    leaves = st.one_of(steps, steps, st.builds(Sleep, st.sampled_from([0, 60])))
+
+    def fork(nodes: st.SearchStrategy[Any]) -> st.SearchStrategy[Fork]:
+        branches = st.lists(bodies(nodes) | st.just(()), max_size=3).map(tuple)
+        return st.builds(Fork, branches, checkpoint=st.booleans(), **options)
+
+    nested = st.recursive(fork(leaves), lambda nodes: fork(nodes | constructs(nodes)) | constructs(nodes), max_leaves=5)
+    return st.builds(Block, bodies(leaves | fork(leaves) | nested, 2), checkpoint=st.booleans(), raises=st.booleans())
+
+
 kinds = st.sampled_from(["atomic", "atomic", "outside", "attempted", "ephemeral"])
 any_steps = st.builds(
     Step,
@@ -104,6 +126,11 @@ any_steps = st.builds(
 undoable_steps = st.builds(Step, kind=kinds, undoable=st.just(True), undo_faults=st.integers(0, 1))
 programs = programs_of(any_steps, checkpoint=st.booleans(), raises=st.booleans()) | programs_of(
     undoable_steps, checkpoint=st.just(True), raises=st.just(True)
+)
+
+joins = forks_of(any_steps) | forks_of(undoable_steps)
+races = forks_of(any_steps, race=st.booleans(), rollback_losers=st.booleans()) | forks_of(
+    undoable_steps, race=st.booleans(), rollback_losers=st.booleans()
 )
 
 
