@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
+from zlib import crc32
 
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Substr
@@ -16,11 +17,18 @@ from django.utils.translation import gettext
 from django_rivet.admin import words
 from django_rivet.admin.frames import Trace, read_trace
 from django_rivet.admin.text import Excerpt, excerpt, pretty_json, read_error, visible
-from django_rivet.admin.timeline import Bar, Timeline
+from django_rivet.admin.timeline import Bar, Timeline, begun
 from django_rivet.engine.entries import ErrorInfo
 from django_rivet.engine.location import scopes_around
 from django_rivet.models import Compensation, Entry
-from django_rivet.runtime.history_view import HistoryEntry, HistoryView, RollbackRecord, decision_of
+from django_rivet.runtime.history_view import (
+    WITH_BRANCHES,
+    HistoryEntry,
+    HistoryView,
+    RollbackRecord,
+    branches_of,
+    decision_of,
+)
 from django_rivet.store.database import alias
 
 MAX_ENTRIES = 500
@@ -35,7 +43,7 @@ MAX_TRACEBACKS = 50
 OPEN_ITERATIONS = 3
 """Of a loop, at its end; older ones are folded unless something went wrong in them."""
 
-_CALM = ("completed", "")
+_CALM = ("completed", "cancelled", "")
 _COLUMNS = ("path", "kind", "status", "seq", "attempts", "run", "error", "due_at", "started_at", "ended_at")
 _UNDO_COLUMNS = (
     "path",
@@ -84,7 +92,8 @@ class Line:
 
     @property
     def tone(self) -> str:
-        return words.tone(self.status)
+        # That a branch lost a race is in the nature of races.
+        return "plain" if self.status == "cancelled" else words.tone(self.status)
 
 
 class RecentHistory(HistoryView):
@@ -125,6 +134,9 @@ class RecentHistory(HistoryView):
         undo = self._undo([row["path"] for row in rows])
         errors = _errors(rows)
         entries = [_entry(row, errors.get(row["path"]), undo.get((row["path"], row["run"]))) for row in rows]
+        if self._before is not None or self.older_than is not None:
+            # A branch that has a record, in another part of the history, would seem to have none.
+            entries = [replace(entry, branches=()) for entry in entries]
         return sorted(entries, key=lambda entry: entry.seq)
 
     def _stored(self) -> QuerySet[Entry]:
@@ -169,6 +181,7 @@ def _entry(row: dict[str, Any], error: ErrorInfo | None, rollback: RollbackRecor
         due_at=row["due_at"],
         rollback=rollback,
         seq=row["seq"],
+        branches=branches_of(row["kind"], row["status"], row["shown"]),
     )
 
 
@@ -215,7 +228,8 @@ def _line(node: HistoryEntry, timeline: Timeline, *, is_open: bool) -> Line:
     is_iteration = node.kind == "iteration"
     name = visible(node.name)
     output = _output(node)
-    is_over = node.status in ("completed", "failed", "open")
+    is_over = node.status in ("completed", "failed", "open", "cancelled")
+    begun_at = begun(node)
     undo = node.rollback if node.rollback is not None and _has_begun(node.rollback) else None
     return Line(
         anchor=_anchor(node),
@@ -224,8 +238,8 @@ def _line(node: HistoryEntry, timeline: Timeline, *, is_open: bool) -> Line:
         status=node.status,
         word=_word(node.status),
         attempts=words.attempts(node.attempts),
-        started=_started(node.started_at or node.ended_at, timeline),
-        duration=words.duration(node.started_at, node.ended_at),
+        started=_started(begun_at or node.ended_at, timeline),
+        duration=words.duration(begun_at, node.ended_at),
         due="" if is_over else _exact(node.due_at),
         error=_message(node.error),
         trace=_trace(node.error),
@@ -260,6 +274,8 @@ def _rollback_line(node: HistoryEntry, rollback: RollbackRecord, timeline: Timel
 
 
 def _anchor(node: HistoryEntry) -> str:
+    if not node.seq:
+        return f"entry-at-{crc32(node.path.encode())}"
     # A scope without a record of its own has the number of the first entry in it.
     depth = node.path.count("/")
     return f"entry-{node.seq}-{depth}"
@@ -306,8 +322,8 @@ def _trace(error: ErrorInfo | None) -> Trace | None:
 
 
 def _output(node: HistoryEntry) -> str:
-    # The output of a failed block is its failure once more.
-    if node.output in (None, "null", "[null]", "[null,null]") or node.status == "failed":
+    # The output of a failed block is its failure once more; what branches returned stands with them.
+    if node.kind in WITH_BRANCHES or node.output in (None, "null", "[null]", "[null,null]") or node.status == "failed":
         return ""
     return str(node.output)
 
