@@ -26,6 +26,8 @@ class Bar:
     """``work``, ``wait``, ``error`` or ``undo``: a class of the style sheet."""
     x: str
     width: str
+    is_thin: bool = False
+    """Of what only holds others: those did the work, or failed at it."""
 
 
 class Timeline:
@@ -90,14 +92,14 @@ class Timeline:
             kind = "wait"
         else:
             kind = "work" if node.kind == "step" else "scope"
-        yield from self._bar(kind, start, end)
+        yield from self._bar(kind, start, end, is_thin=bool(node.children) or kind == "scope")
 
-    def _bar(self, kind: str, start: datetime, end: datetime) -> Iterator[Bar]:
+    def _bar(self, kind: str, start: datetime, end: datetime, *, is_thin: bool = False) -> Iterator[Bar]:
         if not self.is_drawn or self.start is None:
             return
         x = min(_share(start - self.start, self.length), WIDTH - MIN_WIDTH)
         width = _share(end - start, self.length)
-        yield Bar(kind, str(x), str(max(MIN_WIDTH, min(width, WIDTH - x))))
+        yield Bar(kind, str(x), str(max(MIN_WIDTH, min(width, WIDTH - x))), is_thin)
 
 
 def begun(node: HistoryEntry) -> datetime | None:

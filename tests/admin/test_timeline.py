@@ -65,6 +65,21 @@ def test_a_branch_reaches_from_the_first_moment_in_it():
     assert drawn(timeline, waiting) == []
 
 
+def test_what_failed_in_a_join_is_drawn_thicker_than_the_join():
+    """The eye is led to the step, not to what stands around it."""
+    step = entry("join/car/book", 2, 3, status="failed")
+    branch = HistoryEntry("join/car", "branch", "failed", ended_at=at(3), children=[step])
+    join = entry("join", 0, 4, status="failed", kind="join")
+    join.children.append(branch)
+    timeline = Timeline([join], until=at(60))
+
+    assert [(bar.kind, bar.is_thin) for node in (join, branch, step) for bar in timeline.bars(node)] == [
+        ("error", True),
+        ("error", True),
+        ("error", False),
+    ]
+
+
 def test_what_lost_a_race_is_over():
     """It is no failure, and does not go on to the present."""
     nap = entry("race/deadline/nap", 0, None, status="cancelled", kind="sleep")
