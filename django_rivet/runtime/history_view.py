@@ -182,9 +182,11 @@ def branches_of(kind: str, status: str, output: str | None) -> tuple[str, ...]:
     if kind not in WITH_BRANCHES or status in ("completed", "failed", "cancelled"):
         return ()
     try:
-        names = codec.decode(output or "[]")
+        stored = codec.decode(output or "[]")
     except ValueError:
         return ()
+    # A list of them, alone or with who has won.
+    names = stored[0] if isinstance(stored, list) and stored and isinstance(stored[0], list) else stored
     return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
 

@@ -120,7 +120,7 @@ def test_a_failed_join_tells_which_branches_failed_and_what_was_undone(trip):
     )
 
 
-@pytest.mark.parametrize("damaged", ["{", '"x"', "7", "{}", "[7]", None], ids=str)
+@pytest.mark.parametrize("damaged", ["{", '"x"', "7", "{}", "[7]", "[[7]]", "[null]", "[[]]", None], ids=str)
 def test_a_join_whose_record_is_damaged_can_still_be_read(trip, damaged):
     """Its branches are those that have something on record."""
     handle = trip.create("ada")
