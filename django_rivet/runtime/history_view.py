@@ -22,6 +22,9 @@ from django_rivet.store import turns
 from django_rivet.store.database import alias
 from django_rivet.store.records import UNREADABLE, load_error
 
+WITH_BRANCHES = ("join", "race")
+"""Kinds of entries."""
+
 
 @dataclass(frozen=True, slots=True)
 class RollbackRecord:
@@ -139,9 +142,7 @@ class HistoryView:
         return roots
 
 
-WITH_BRANCHES = ("join", "race")
-
-_KIND_OF_SCOPE = {"loop": Kind.ITERATION, **dict.fromkeys(WITH_BRANCHES, Kind.BRANCH)}
+_KIND_OF_SCOPE = {str(Kind.LOOP): Kind.ITERATION, str(Kind.JOIN): Kind.BRANCH}
 """What stands in it and has no record of its own yet."""
 
 
