@@ -16,8 +16,9 @@ from django_rivet.actors.registry import registry
 from django_rivet.admin import words
 from django_rivet.admin.frames import Trace, read_trace
 from django_rivet.admin.handlers import FailedHandler, failed_handlers
-from django_rivet.admin.history import MAX_ENTRIES, Line, RecentHistory
+from django_rivet.admin.history import MAX_ENTRIES, RecentHistory
 from django_rivet.admin.lateness import late_among
+from django_rivet.admin.lines import Line
 from django_rivet.admin.operations import owed
 from django_rivet.admin.text import Excerpt, excerpt, pretty_json, read_error, visible
 from django_rivet.admin.timeline import Timeline

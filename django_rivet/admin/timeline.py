@@ -26,6 +26,8 @@ class Bar:
     """``work``, ``wait``, ``error`` or ``undo``: a class of the style sheet."""
     x: str
     width: str
+    is_thin: bool = False
+    """Of what only holds others: those did the work, or failed at it."""
 
 
 class Timeline:
@@ -80,24 +82,31 @@ class Timeline:
     # Below: how it is done -------------------------------------------------------------------
 
     def _forward(self, node: HistoryEntry) -> Iterator[Bar]:
-        start = node.started_at or node.ended_at
+        start = begun(node) or node.ended_at
         if start is None:
             return
-        end = node.ended_at or self._until
+        end = node.ended_at or (start if node.status == "cancelled" else self._until)
         if node.status == "failed":
             kind = "error"
-        elif node.kind in ("sleep", "message") or node.status == "retrying":
+        elif node.kind in ("sleep", "message") or node.status in ("retrying", "cancelled"):
             kind = "wait"
         else:
             kind = "work" if node.kind == "step" else "scope"
-        yield from self._bar(kind, start, end)
+        yield from self._bar(kind, start, end, is_thin=bool(node.children) or kind == "scope")
 
-    def _bar(self, kind: str, start: datetime, end: datetime) -> Iterator[Bar]:
+    def _bar(self, kind: str, start: datetime, end: datetime, *, is_thin: bool = False) -> Iterator[Bar]:
         if not self.is_drawn or self.start is None:
             return
         x = min(_share(start - self.start, self.length), WIDTH - MIN_WIDTH)
         width = _share(end - start, self.length)
-        yield Bar(kind, str(x), str(max(MIN_WIDTH, min(width, WIDTH - x))))
+        yield Bar(kind, str(x), str(max(MIN_WIDTH, min(width, WIDTH - x))), is_thin)
+
+
+def begun(node: HistoryEntry) -> datetime | None:
+    """When an entry began; that of a branch is no record of its own, but the first moment of what is in it."""
+    if node.started_at is not None or node.kind != "branch":
+        return node.started_at
+    return min((moment for child in node.children for moment in _moments(child)), default=None)
 
 
 def _share(part: timedelta, whole: timedelta) -> int:

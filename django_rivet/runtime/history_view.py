@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -14,12 +15,15 @@ from django.db.models import Q
 from django_rivet.actors.exceptions import ActorNotFoundError
 from django_rivet.engine import codec
 from django_rivet.engine.entries import ErrorInfo, Kind
-from django_rivet.engine.location import parent
+from django_rivet.engine.location import child, parent
 from django_rivet.models import Compensation as CompensationRow
 from django_rivet.models import Entry as EntryRow
 from django_rivet.store import turns
 from django_rivet.store.database import alias
 from django_rivet.store.records import UNREADABLE, load_error
+
+WITH_BRANCHES = ("join", "race")
+"""Kinds of entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,9 @@ class HistoryEntry:
     rollback: RollbackRecord | None = None
     children: list[HistoryEntry] = field(default_factory=list)
     seq: int = 0
+    """0: it has no record yet, and none in it."""
+    branches: tuple[str, ...] = ()
+    """Their names, while a join or race is not over."""
 
     @property
     def name(self) -> str:
@@ -83,7 +90,10 @@ class HistoryView:
         raise KeyError(f"{path!r} is not in this history, which has {', '.join(e.path for e in self) or 'no entry'}")
 
     def tree(self) -> list[HistoryEntry]:
-        """The roots. Iterations and blocks that have no record of their own are shown where their entries are."""
+        """The roots. Iterations and blocks that have no record of their own are shown where their entries are.
+
+        Branches that have none are there as well, ``running``, as long as their join or race is not over.
+        """
         return self._roots
 
     def __str__(self) -> str:
@@ -117,6 +127,9 @@ class HistoryView:
                 status = "" if kind is Kind.BLOCK else "running"
                 nodes[scope] = HistoryEntry(scope, kind, status, seq=entry.seq)
                 scope = parent(scope)
+        for entry in self._entries:
+            for path in (child(entry.path, name) for name in entry.branches):
+                nodes.setdefault(path, HistoryEntry(path, Kind.BRANCH, "running"))
         return nodes
 
     @cached_property
@@ -161,7 +174,21 @@ def entry_of(row: EntryRow, undo: CompensationRow | None) -> HistoryEntry:
         due_at=row.due_at,
         rollback=_rollback(undo) if undo is not None else None,
         seq=row.seq,
+        branches=branches_of(row.kind, row.status, row.output),
     )
+
+
+def branches_of(kind: str, status: str, output: str | None) -> tuple[str, ...]:
+    """Those that an entry which is not over was begun with."""
+    if kind not in WITH_BRANCHES or status in ("completed", "failed", "cancelled"):
+        return ()
+    try:
+        stored = codec.decode(output or "[]")
+    except ValueError:
+        return ()
+    # A list of them, alone or with who has won.
+    names = stored[0] if isinstance(stored, list) and stored and isinstance(stored[0], list) else stored
+    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
 
 def error_of(text: str | None) -> ErrorInfo | None:
@@ -201,9 +228,9 @@ def _rollback(row: CompensationRow) -> RollbackRecord:
 
 def _sort(nodes: list[HistoryEntry]) -> int:
     """By the first thing that happened in each; returns the first of all."""
-    first = {id(node): min(node.seq, _sort(node.children)) if node.children else node.seq for node in nodes}
+    first = {id(node): min(node.seq or sys.maxsize, _sort(node.children)) for node in nodes}
     nodes.sort(key=lambda node: first[id(node)])
-    return min(first.values(), default=0)
+    return min(first.values(), default=sys.maxsize)
 
 
 def _lines(siblings: list[HistoryEntry], indent: str) -> Iterator[str]:

@@ -180,6 +180,17 @@ def test_wrong_settings_are_told_all_at_once(settings: Any) -> None:
         assert part in error.msg
 
 
+@pytest.mark.parametrize("wrong", [0, -1, 2.5, "8", None, True], ids=repr)
+def test_a_number_of_threads_for_branches_that_makes_no_sense_is_refused(settings: Any, wrong: object) -> None:
+    """E003: it is a whole number from 1, which means one branch after another."""
+    settings.RIVET = {"BRANCH_THREADS": wrong}
+
+    [error] = checks.check_settings()
+
+    assert error.id == "rivet.E003"
+    assert f"RIVET['BRANCH_THREADS'] must be a whole number from 1, not {wrong!r}" in error.msg
+
+
 def test_a_project_without_time_zones_is_refused(settings: Any) -> None:
     """E004: due times are points in time."""
     settings.USE_TZ = False

@@ -49,6 +49,51 @@ def test_what_is_not_over_reaches_to_the_present():
     assert Timeline([nap], until=at(5)).shown_length == "5.0 s"
 
 
+def test_a_branch_reaches_from_the_first_moment_in_it():
+    """It has a record of its end only; one that is still running has none."""
+    steps = [entry("join/flight/ask", 2, 4), entry("join/flight/book", 4, 7)]
+    done = HistoryEntry("join/flight", "branch", "completed", ended_at=at(8), children=steps)
+    running = HistoryEntry("join/hotel", "branch", "running", children=[entry("join/hotel/book", 1, None, "running")])
+    waiting = HistoryEntry("join/car", "branch", "running")
+    join = entry("join", 0, None, status="running", kind="join")
+    join.children.extend([done, running, waiting])
+    timeline = Timeline([join], until=at(10))
+
+    assert drawn(timeline, join) == [("scope", 0, 1000)]
+    assert drawn(timeline, done) == [("scope", 200, 600)]
+    assert drawn(timeline, running) == [("scope", 100, 900)]
+    assert drawn(timeline, waiting) == []
+
+
+def test_what_failed_in_a_join_is_drawn_thicker_than_the_join():
+    """The eye is led to the step, not to what stands around it."""
+    step = entry("join/car/book", 2, 3, status="failed")
+    branch = HistoryEntry("join/car", "branch", "failed", ended_at=at(3), children=[step])
+    join = entry("join", 0, 4, status="failed", kind="join")
+    join.children.append(branch)
+    timeline = Timeline([join], until=at(60))
+
+    assert [(bar.kind, bar.is_thin) for node in (join, branch, step) for bar in timeline.bars(node)] == [
+        ("error", True),
+        ("error", True),
+        ("error", False),
+    ]
+
+
+def test_what_lost_a_race_is_over():
+    """It is no failure, and does not go on to the present."""
+    nap = entry("race/deadline/nap", 0, None, status="cancelled", kind="sleep")
+    loser = HistoryEntry("race/deadline", "branch", "cancelled", ended_at=at(4), children=[nap])
+    race = entry("race", 0, 5, kind="race")
+    race.children.append(loser)
+    timeline = Timeline([race], until=at(60))
+
+    assert timeline.shown_length == "5.0 s"
+    assert drawn(timeline, race) == [("scope", 0, 1000)]
+    assert drawn(timeline, loser) == [("wait", 0, 800)]
+    assert drawn(timeline, nap) == [("wait", 0, 8)]
+
+
 def test_what_took_no_time_can_still_be_seen():
     """Also at the very end."""
     first, last = entry("first", 0, 0), entry("last", 100, 100)

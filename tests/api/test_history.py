@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,8 +10,8 @@ from django.contrib.auth.models import User
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.test import APIClient
 
-from django_rivet import Actor, CriticalError, workflow
-from django_rivet.testing import drive, isolated_actors
+from django_rivet import Actor, CriticalError, Queue, workflow
+from django_rivet.testing import advance, drive, isolated_actors
 
 pytestmark = pytest.mark.django_db
 
@@ -100,6 +100,76 @@ def test_a_history_is_read_as_a_tree(operator: APIClient, failed: Any) -> None:
         "    charge step completed rollback completed",
         "    confirm step failed",
     ]
+
+
+@pytest.fixture
+def trip() -> Iterator[Any]:
+    """Books a flight; its hotel, in another branch, comes an hour later and fails; nobody chooses a car."""
+    with isolated_actors():
+
+        class TripActor(Actor):
+            class Meta:
+                permission_classes = [IsAuthenticated]
+
+            cars = Queue(str)
+
+            @workflow
+            def run(self, ctx):
+                ctx.join("bookings", {"flight": self.flight, "hotel": self.hotel, "car": self.car})
+
+            def flight(self, branch):
+                return branch.step("book", str, "flight-1")
+
+            def hotel(self, branch):
+                branch.sleep("an hour", 3600)
+                branch.step("book", self.book)
+
+            def car(self, branch):
+                return branch.queue.next("choice").body
+
+            def book(self):
+                raise CriticalError("password=hunter2")
+
+        handle = TripActor.create("main")
+        drive(handle)
+        yield handle
+
+
+def test_branches_are_nodes_of_the_tree_before_they_have_a_record(operator: APIClient, trip: Any) -> None:
+    """Page by page there is what is on record; what a branch returned stands in its entry."""
+    address = "/api/actors/tests.TripActor/main/history/"
+    assert lines(operator.get(f"{address}?tree=true").json()["results"]) == [
+        "bookings join running",
+        "  flight branch completed",
+        "    book step completed",
+        "  hotel branch running",
+        "    an hour sleep pending",
+        "  car branch running",
+    ]
+    flat = {entry["path"]: entry["output"] for entry in operator.get(address).json()["results"]}
+    assert flat == {
+        "bookings": None,
+        "bookings/flight": "flight-1",
+        "bookings/flight/book": "flight-1",
+        "bookings/hotel/an hour": None,
+    }
+
+
+def test_what_failed_a_branch_is_for_staff(
+    operator: APIClient, member: User, client_of: Callable[[Any], APIClient], trip: Any
+) -> None:
+    """Neither the error of a branch nor what is stored beside it reaches others."""
+    address = "/api/actors/tests.TripActor/main/history/"
+    trip.send("cars", "van")
+    advance(3600)
+    assert drive(trip) == "failed"
+
+    flat, tree = client_of(member).get(address), client_of(member).get(f"{address}?tree=true")
+    assert b"hunter2" not in flat.content + tree.content
+    assert [node["status"] for node in tree.json()["results"][0]["children"]] == ["completed", "failed", "completed"]
+    [hotel] = [each for each in operator.get(address).json()["results"] if each["path"] == "bookings/hotel"]
+    assert (hotel["error"]["name"], hotel["error"]["message"]) == ("CriticalError", "password=hunter2")
+    assert hotel["output"] is None
 
 
 def test_a_tree_that_is_too_large_is_refused(operator: APIClient, failed: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,6 +94,18 @@ def log_in(new_context: Callable[[], BrowserContext], demo_user: User) -> LogIn:
 
 
 @pytest.fixture
+def operator(new_context: Callable[[], BrowserContext], demo_user: User) -> Page:
+    """On the front page of the admin, logged in through its own page."""
+    page = new_context().new_page()
+    page.goto("/admin/")
+    page.get_by_label("Username").fill("demo")
+    page.get_by_label("Password").fill("demo")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("heading", name="Site administration")).to_be_visible()
+    return page
+
+
+@pytest.fixture
 def screenshots() -> Path | None:
     """Where pictures of the pages are wanted: ``RIVET_TEST_SCREENSHOTS``, a folder. Else none are taken."""
     folder = os.environ.get("RIVET_TEST_SCREENSHOTS")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import User
 from django.db import connection
-from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.test_access import FETCH
 from tests.journeys.admin_actors import GuestBookActor, TripActor, answers
@@ -18,18 +17,6 @@ from tests.journeys.models import Effect
 
 HOTEL, FLIGHT = "hotel", "flight"
 ROOT = "/admin/django_rivet/actor/"
-
-
-@pytest.fixture
-def operator(new_context: Callable[[], BrowserContext], demo_user: User) -> Page:
-    """On the front page of the admin, logged in through its own page."""
-    page = new_context().new_page()
-    page.goto("/admin/")
-    page.get_by_label("Username").fill("demo")
-    page.get_by_label("Password").fill("demo")
-    page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("heading", name="Site administration")).to_be_visible()
-    return page
 
 
 @pytest.fixture

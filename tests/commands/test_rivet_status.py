@@ -184,8 +184,8 @@ def test_a_server_that_is_nearly_full_is_told_with_what_to_change(monkeypatch):
     monkeypatch.setattr(overview, "capacity", lambda: Capacity(limit=97, used=95))
 
     assert (
-        "connections                 95   of 97 that the database server allows; lower --concurrency, or raise "
-        "max_connections"
+        "connections                 95   of 97 that the database server allows; lower --concurrency or "
+        "BRANCH_THREADS, or raise max_connections"
     ) in table()
 
 

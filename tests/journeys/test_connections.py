@@ -12,9 +12,11 @@ import psycopg
 import pytest
 from django.db import connection
 
+from django_rivet.conf import get_settings
 from django_rivet.models import WorkflowRun
 from django_rivet.runtime.connecting import needed
 from tests.journeys.actors import OrderActor, PatientActor
+from tests.journeys.branch_actors import PartyActor
 from tests.journeys.conftest import StartWorker
 from tests.journeys.fairness_actors import BriefActor
 from tests.journeys.workers import eventually
@@ -110,6 +112,23 @@ def test_a_worker_holds_no_more_connections_than_is_stated(
         # Idle: those that drive keep theirs, and a heartbeat without a lease needs none.
         eventually(lambda: server.count() <= CONCURRENCY + 1, 30, "heartbeats let go of theirs", worker.log)
         assert server.count() >= 1 or not server.is_there
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_branches_hold_no_more_connections_than_is_stated_and_none_afterwards(
+    start_worker: StartWorker, ledger: Path, redis_url: str, pool: str
+) -> None:
+    """With more branches at the same time than there may be threads for in one process."""
+    stated = needed(pool, CONCURRENCY, branches=get_settings().BRANCH_THREADS)
+    parties = [PartyActor.create(f"party-{n}") for n in range(4 * CONCURRENCY)]
+    for party in parties:
+        party.send("cars", "van")
+    worker = start_worker(f"--concurrency={CONCURRENCY}", f"--pool={pool}", broker=redis_url)
+
+    with watching() as server:
+        eventually(lambda: all_are("completed"), 100, "all is done", worker.log)
+        assert server.most <= stated
+        eventually(lambda: server.count() <= CONCURRENCY + 1, 30, "branches let go of theirs", worker.log)
 
 
 @pytest.mark.parametrize("pool", ["prefork", "threads"])

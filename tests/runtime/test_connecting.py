@@ -44,6 +44,21 @@ def test_what_a_worker_needs(pool: str, concurrency: int, need: int) -> None:
     assert connecting.needed(pool, concurrency) == need
 
 
+@pytest.mark.parametrize(
+    ("pool", "concurrency", "need"),
+    [
+        ("solo", 1, 3 + 8),
+        ("threads", 32, 34 + 8),  # branches of all drives share the process's threads
+        ("prefork", 1, 3 + 8),
+        ("prefork", 4, 9 + 4 * 8),  # each child has threads of its own
+    ],
+)
+@pytest.mark.usefixtures("psycopg_pool")
+def test_what_a_worker_needs_while_branches_run(pool: str, concurrency: int, need: int) -> None:
+    """One more for each branch that runs in a thread."""
+    assert connecting.needed(pool, concurrency, branches=8) == need
+
+
 def test_a_pool_of_psycopgs_keeps_open_what_it_is_told_to(psycopg_pool: dict[str, Any]) -> None:
     """In each process, used or not."""
     psycopg_pool["min_size"] = 5
@@ -66,7 +81,51 @@ def test_a_server_with_too_few_connections_is_told_of_with_numbers() -> None:
     assert "max_connections" in text
 
 
-def test_a_pool_of_psycopgs_that_is_too_small_for_its_threads_is_told_of(psycopg_pool: dict[str, Any]) -> None:
+@pytest.mark.usefixtures("psycopg_pool")
+def test_a_worker_without_joins_is_not_told_of_what_they_would_need(settings: Any) -> None:
+    """Both numbers stand in the text, where the smaller one is already too much."""
+    settings.RIVET = {"BRANCH_THREADS": 5}
+    assert connecting.shortage("prefork", 4, Capacity(limit=97, used=88)) is None
+    assert connecting.shortage("prefork", 4, Capacity(limit=97, used=68), with_joins=True) is None
+
+    with_joins = connecting.shortage("prefork", 4, Capacity(limit=97, used=69), with_joins=True)
+    without = connecting.shortage("prefork", 4, Capacity(limit=97, used=96))
+
+    assert with_joins is not None
+    assert "where actors use joins, this worker may need up to 29" in with_joins
+    assert "28 left of 97 (without joins 9, which is enough)" in with_joins
+    assert 'RIVET["BRANCH_THREADS"]' in with_joins
+    assert without is not None
+    assert "may need 9 database connections (prefork, concurrency 4), with joins up to 29, and" in without
+
+
+def test_a_pool_of_psycopgs_that_is_too_small_for_branches_is_told_of(psycopg_pool: dict[str, Any]) -> None:
+    """Branches take theirs from the same pool as the drives."""
+    psycopg_pool["max_size"] = 27
+    assert connecting.too_small_a_pool("threads", 18, with_joins=True) is not None
+    assert connecting.too_small_a_pool("threads", 18) is None
+
+    psycopg_pool["max_size"] = 28
+    assert connecting.too_small_a_pool("threads", 18, with_joins=True) is None
+
+
+@pytest.mark.parametrize(
+    ("used", "level"), [(92, logging.WARNING), (91, logging.INFO), (84, logging.INFO), (83, None)], ids=str
+)
+@pytest.mark.usefixtures("psycopg_pool")
+def test_what_may_lack_only_while_branches_run_is_no_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, used: int, level: int | None
+) -> None:
+    """Most workers never meet a join: 6 of 97 are warned of, 14 are told for information."""
+    monkeypatch.setattr(connecting, "capacity", lambda: Capacity(limit=97, used=used))
+    with caplog.at_level(logging.INFO, "django_rivet.runtime.connecting"):
+        connecting.warn("threads", 4)
+
+    told = [record.levelno for record in caplog.records if record.name == "django_rivet.runtime.connecting"]
+    assert told == ([] if level is None else [level])
+
+
+def test_a_pool_of_psycopgs_that_is_too_small_for_its_for_its_threads_is_told_of(psycopg_pool: dict[str, Any]) -> None:
     """They would wait for each other, and time out."""
     psycopg_pool["max_size"] = 20
     assert connecting.too_small_a_pool("threads", 18) is None

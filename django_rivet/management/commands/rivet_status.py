@@ -190,7 +190,7 @@ def _troubled(found: Overview) -> Iterator[str]:
 def _note_on(server: Capacity) -> str:
     allowed = f"of {server.limit} that the database server allows"
     is_short = server.used > server.limit * NEARLY_ALL
-    return allowed + ("; lower --concurrency, or raise max_connections" if is_short else "")
+    return allowed + ("; lower --concurrency or BRANCH_THREADS, or raise max_connections" if is_short else "")
 
 
 def _skew(found: Overview) -> float:
