@@ -173,7 +173,7 @@ class Gathering:
     def _starts(self, branch: Branch) -> bool:
         baton = self._history.baton
         place = baton.stand_in_line()
-        has_begun = self._host.run_beside(partial(self._work, branch, place))
+        has_begun = self._host.run_beside(partial(self._work, branch, place), partial(self._ended.put, branch))
         if not has_begun:
             baton.leave_line(place)
         return has_begun
@@ -224,8 +224,6 @@ class Gathering:
                 self._run(branch)
         except BaseException as error:
             branch.reason = branch.reason or error
-        finally:
-            self._ended.put(branch)
 
     def _run(self, branch: Branch) -> None:
         walk = branch.begin()

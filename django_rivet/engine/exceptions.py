@@ -101,7 +101,7 @@ class StepInterruptedError(RivetError):
     code = "step_interrupted"
 
 
-class BranchesFailedError(RivetError):
+class _BranchesFailedError(RivetError):
     """What ``JoinError`` and ``RaceError`` have in common.
 
     ``errors`` holds, by the name of the branch, what failed it: ``name`` and ``message``, and ``str()`` both. Where
@@ -115,13 +115,13 @@ class BranchesFailedError(RivetError):
         super().__init__(f"{message}: {each}" if each else message)
 
 
-class JoinError(BranchesFailedError):
+class JoinError(_BranchesFailedError):
     """Branches of a join failed, and all others have ended."""
 
     code = "join_failed"
 
 
-class RaceError(BranchesFailedError):
+class RaceError(_BranchesFailedError):
     """Every branch of a race failed, or it had none."""
 
     code = "race_failed"

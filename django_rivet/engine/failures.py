@@ -16,7 +16,6 @@ from typing import Any
 from django_rivet.engine import codec
 from django_rivet.engine.entries import Entry, ErrorInfo, Failure, FailureKind
 from django_rivet.engine.exceptions import (
-    BranchesFailedError,
     CriticalError,
     JoinError,
     OutputNotSerializableError,
@@ -26,6 +25,7 @@ from django_rivet.engine.exceptions import (
     StepExhaustedError,
     StepInterruptedError,
     StepTimeoutError,
+    _BranchesFailedError,
 )
 
 MAX_MESSAGE = 10_000
@@ -165,7 +165,7 @@ def _told_by(failed: Iterable[Entry]) -> tuple[dict[str, ErrorInfo], dict[str, F
 
 
 def _with_branches(
-    error: BranchesFailedError, entry: Entry, failed: Iterable[Entry], original: BaseException | None
+    error: _BranchesFailedError, entry: Entry, failed: Iterable[Entry], original: BaseException | None
 ) -> None:
     asks_for_rollback = any(failure.kind == FailureKind.ROLLBACK for failure in error.failures.values())
     kind = str(FailureKind.ROLLBACK) if asks_for_rollback else None

@@ -80,8 +80,11 @@ class Host(Protocol):
     def leave_body(self) -> None:
         """For a branch that has lost its race: if a body of it is running, it is cut off, and ``RaceLost`` raised."""
 
-    def run_beside(self, work: Callable[[], None]) -> bool:
-        """Run this in another thread, at the same time; False, and nothing done, where that cannot be now."""
+    def run_beside(self, work: Callable[[], None], when_over: Callable[[], None]) -> bool:
+        """Run this in another thread, at the same time; False, and nothing done, where that cannot be now.
+
+        ``when_over`` is called in any case, and when that thread is free again.
+        """
 
     def run_step(self, call: StepCall) -> BaseException | None:
         """Run the body and commit its record with all notes, in one transaction where it is atomic.

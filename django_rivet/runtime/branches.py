@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 
 from django.db import Error, connections
@@ -32,8 +33,9 @@ class BranchThreads:
         self._is_closing = False
         self._changed = threading.Condition()
 
-    def start(self, work: Work) -> bool:
-        """Run ``work`` in a thread, in this one's context; False where none is free.
+    def start(self, work: Work, when_over: Work) -> bool:
+        """Run ``work`` in a thread, in this one's context; False where none is free. ``when_over`` is called when that
+        thread is free again.
 
         False as well where another thread would not see what this one does: in a transaction that others began, as in a
         ``TestCase``, and with SQLite in memory, whose connections lock each other out of whole tables.
@@ -53,7 +55,7 @@ class BranchThreads:
                     logger.warning("no thread could be started; a branch runs in that of its workflow")
                     return False
                 self._count += 1
-        thread.inbox.put(_in_context(contextvars.copy_context(), work))
+        thread.inbox.put((partial(contextvars.copy_context().run, work), when_over))
         return True
 
     def dismiss(self) -> None:
@@ -92,32 +94,36 @@ class BranchThreads:
 class _Thread(threading.Thread):
     def __init__(self, threads: BranchThreads) -> None:
         super().__init__(name="rivet-branch", daemon=True)
-        self.inbox: SimpleQueue[Work | None] = SimpleQueue()
+        self.inbox: SimpleQueue[tuple[Work, Work] | None] = SimpleQueue()
         self._threads = threads
 
     def run(self) -> None:
         try:
-            while (work := self._next()) is not None:
-                with suppress(Error):  # whatever is wrong with a connection, the branch finds out
-                    make_ready()
-                work()
-                del work
-                if psycopg_pool():
-                    connections.close_all()  # another one is had at once
+            while (job := self._next()) is not None:
+                work, when_over = job
+                try:
+                    self._do(work)
+                except BaseException:
+                    logger.exception("a branch left its thread by an error, which it should have kept")
                 self._threads.is_idle(self)
+                when_over()
+                del job, work, when_over
         finally:
             connections.close_all()
             self._threads.has_ended()
 
-    def _next(self) -> Work | None:
+    def _do(self, work: Work) -> None:
+        with suppress(Error):  # whatever is wrong with a connection, the branch finds out
+            make_ready()
+        work()
+        if psycopg_pool():
+            connections.close_all()  # another one is had at once
+
+    def _next(self) -> tuple[Work, Work] | None:
         try:
             return self.inbox.get(timeout=IDLE_SECONDS)
         except Empty:
             return None if self._threads.may_end(self) else self.inbox.get()
-
-
-def _in_context(context: contextvars.Context, work: Work) -> Work:
-    return lambda: context.run(work)
 
 
 threads = BranchThreads()

@@ -160,9 +160,9 @@ class DriveHost:
         if self._lifeline is not None:
             self._lifeline.cut()
 
-    def run_beside(self, work: Callable[[], None]) -> bool:
+    def run_beside(self, work: Callable[[], None], when_over: Callable[[], None]) -> bool:
         # Where nothing is executed there is nothing to gain.
-        return not self.replays_only and branches.threads.start(work)
+        return not self.replays_only and branches.threads.start(work, when_over)
 
     # Steps -----------------------------------------------------------------------------------
 
