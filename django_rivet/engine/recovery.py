@@ -46,7 +46,9 @@ def after_failure(entries: Mapping[str, Entry], undone: Iterable[Compensation], 
     oldest = min(entries[path].seq for path in put_back)
     unbound = [e.path for e in entries.values() if e.seq > oldest and e.path not in put_back and e.path not in removed]
     reopened = [e for e in _reopened(entries, (*put_back, *branches)) if e.path not in removed]
-    return Recovery((*put_back.values(), *again, *reopened), tuple(removed), tuple(unbound))
+    # What runs again behind something that runs again may not be reached before that has failed a few times.
+    replaced = [replace(entry, binds=entry.binds and entry.seq == oldest) for entry in put_back.values()]
+    return Recovery((*replaced, *again, *reopened), tuple(removed), tuple(unbound))
 
 
 def fresh(entry: Entry, status: EntryStatus, run: int) -> Entry:

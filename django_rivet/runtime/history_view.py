@@ -205,8 +205,10 @@ def output_of(row: EntryRow) -> Any:
         output = codec.decode(row.output) if row.output is not None else None
     except ValueError:
         return row.output
-    if row.kind in (Kind.JOIN, Kind.RACE) or (row.kind == Kind.BRANCH and row.status == "failed"):
+    if row.kind == Kind.JOIN or (row.kind == Kind.BRANCH and row.status == "failed"):
         return None  # what the engine keeps there tells people nothing
+    if row.kind == Kind.RACE:
+        return output[1] if isinstance(output, list) and len(output) > 1 else None  # its winner
     if row.kind in (Kind.LOOP, Kind.ITERATION) and isinstance(output, list) and output:
         return output[-1]  # what they began with stands before it
     return output

@@ -225,3 +225,32 @@ def test_recover_05_a_crash_right_after_recover_loses_nothing(outside):
 
         assert drive(trip) == "completed"
         assert Group.objects.count() == 1
+
+
+def test_recover_05_a_step_that_runs_again_may_fail_in_front_of_another_that_does(outside):
+    """What was undone first fails once before it succeeds; the step outside behind it is no obstacle to the retry."""
+    doors = []
+    answers = iter([OSError("busy")])
+
+    class Trip(failing(outside, doors)):
+        @workflow
+        def run(self, ctx):
+            ctx.rollback_checkpoint("trip")
+            ctx.step("flight", self.book, retry_backoff_base=0.001, rollback=self.undo)
+            ctx.step("home", self.go_home, atomic=False)
+
+        def book(self):
+            for error in answers if doors else ():
+                raise error
+            return self.do("F-1")
+
+    trip = Trip.create("one")
+    assert drive(trip) == "failed"
+    trip.recover()
+    doors.append("open")
+    outside.clear()
+
+    while drive(trip) == "sleeping":
+        advance(1)
+
+    assert (trip.status, outside) == ("completed", ["do F-1", "home"])
