@@ -1,4 +1,4 @@
-"""RACE-09, QUEUE-28: what a loser took and did not complete goes back to its place, and is taken once more by others."""
+"""RACE-09, QUEUE-28: what a loser took and did not complete goes back to its place, where others take it once."""
 
 from django_rivet import Actor, Queue, workflow
 from django_rivet.models import Message
@@ -108,7 +108,7 @@ def test_race_09_what_a_loser_completed_is_not_given_back(mode):
             return [message.body for message in ctx.queue.next_batch("rest", count=10)]
 
         def answer(self, branch):
-            first, second, third = branch.queue.next_batch("letters", count=3, completable=True)
+            first, _, third = branch.queue.next_batch("letters", count=3, completable=True)
             first.complete("in workflow code")
             branch.step("answer", lambda: third.complete("in a body"))
             branch.sleep("think", 3600)
