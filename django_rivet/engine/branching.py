@@ -162,7 +162,10 @@ class Gathering:
             return True
         if self._ready and not self._is_halted:
             branch = self._ready.popleft()
+            # In this thread; a race around it has to find it all the same.
+            self._running.append(branch)
             self._run(branch)
+            self._running.remove(branch)
             self._has_stopped(branch)
             return True
         return self._waits_in_memory()

@@ -31,6 +31,7 @@ class Gate:
 
     def __init__(self) -> None:
         self._opened = threading.Event()
+        self._waited_out = False
         self.entered = threading.Event()
         """Somebody stands before the gate."""
         self.refused: list[BaseException] = []
@@ -42,7 +43,9 @@ class Gate:
 
     def hold_up(self) -> None:
         self.entered.set()
-        assert self._opened.wait(PATIENCE_SECONDS), "nobody opened the gate"
+        if not self._opened.wait(PATIENCE_SECONDS):
+            self._waited_out = True
+            raise AssertionError("nobody opened the gate")
 
     def hold_up_and_then(self, act: Callable[[], Any]) -> Any:
         self.hold_up()
@@ -69,6 +72,7 @@ class Gate:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.open()
+        assert not self._waited_out, "somebody has waited for a body that hangs"
 
 
 def threads(prefix: str) -> list[threading.Thread]:
