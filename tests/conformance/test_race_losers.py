@@ -43,7 +43,7 @@ def test_race_12_a_sleep_wins_against_a_body_that_hangs(atomic, limit):
                 return ctx.race("order", {"charge": self.charge, "timeout": timeout})
 
             def charge(self, branch):
-                return branch.step("ask", gate.hold_up, atomic=atomic, timeout=limit)
+                branch.step("ask", gate.hold_up, atomic=atomic, timeout=limit)
 
         order = Order.create("one")
 
