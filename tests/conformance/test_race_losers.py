@@ -1,5 +1,6 @@
 """RACE-11, 12: the race returns while the bodies of its losers hang, and nothing of these lands any more."""
 
+import gc
 import threading
 
 import pytest
@@ -23,7 +24,8 @@ def timeout(branch):
 
 
 def all_threads_have_ended():
-    """But for those that serve the next body of a thread that lives on."""
+    """Those as well that only a traceback of an earlier test keeps alive."""
+    gc.collect()
     eventually(
         lambda: not threads("rivet-branch") and not threads("rivet-left-behind") and not threads("rivet-body"),
         PATIENCE_SECONDS,
