@@ -41,7 +41,7 @@ from django_rivet.engine.suspend import (
 )
 from django_rivet.engine.undo import Scope
 from django_rivet.engine.verbs import branches as verb
-from django_rivet.engine.walk import Walk
+from django_rivet.engine.walk import Walk, breaks_off
 
 POLL_SECONDS = 0.5
 """How often a branch that waits for a message looks for it while others are running."""
@@ -165,7 +165,10 @@ class Gathering:
             return True
         if self._ready and not self._is_halted:
             branch = self._ready.popleft()
+            # In this thread; a race around it has to find it all the same.
+            self._running.append(branch)
             self._run(branch)
+            self._running.remove(branch)
             self._has_stopped(branch)
             return True
         return self._waits_in_memory()
@@ -240,7 +243,7 @@ class Gathering:
                 context.end()
                 output = codec.encode(value)
         except BaseException as error:
-            reason = walk.unwinding or error
+            reason = walk.stop(error) if breaks_off(error) else walk.unwinding or error
             if isinstance(reason, Exception) and not isinstance(reason, WorkflowUsageError):
                 context.note(verb.failed(branch.path, reason, now()))
                 self.original = self.original or reason
@@ -263,7 +266,7 @@ class Gathering:
 
     def _counts(self, reason: BaseException) -> bool:
         """What has become of the others is nothing to a race that is decided, as long as it can be written down."""
-        if self.winner is None or isinstance(reason, _NOTHING_LANDS) or not isinstance(reason, (Exception, Unwind)):
+        if self.winner is None or breaks_off(reason):
             return True
         if not isinstance(reason, Unwind):
             logger.warning("a branch that lost against %r failed: %s", self.winner.path, reason)
@@ -310,8 +313,8 @@ def _most_urgent(stopped: Sequence[Branch]) -> BaseException:
 
 
 _URGENCY: tuple[type[BaseException], ...] = (
-    RaceLost,
     *_NOTHING_LANDS,
+    RaceLost,
     CancelRequested,
     RunTimedOut,
     HandedOver,

@@ -169,10 +169,10 @@ def _with_branches(
 ) -> None:
     asks_for_rollback = any(failure.kind == FailureKind.ROLLBACK for failure in error.failures.values())
     kind = str(FailureKind.ROLLBACK) if asks_for_rollback else None
-    failure = Failure(describe(error), kind, source=entry.kind, name=entry.name)
+    failure = Failure(describe(error), kind, source=str(entry.kind), name=entry.name)
     paths = {entry.path, *(branch.path for branch in failed)}
     paths |= {path for branch in failed for path in codec.decode(branch.output or "{}")["paths"]}
-    _with_origin(error, Origin(entry.kind, failure, frozenset(paths)), original)
+    _with_origin(error, Origin(str(entry.kind), failure, frozenset(paths)), original)
 
 
 def _with_origin(error: Exception, origin: Origin, original: BaseException | None) -> Exception:

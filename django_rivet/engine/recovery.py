@@ -68,6 +68,12 @@ def fresh(entry: Entry, status: EntryStatus, run: int) -> Entry:
     )
 
 
+def has_lost(entries: Mapping[str, Entry], path: str) -> bool:
+    """Whether it is a branch of a race that another one has won."""
+    race, _, name = path.rpartition("/")
+    return race in entries and entries[race].kind is Kind.RACE and winner_of(entries[race]) not in (None, name)
+
+
 # Below: how it is done ---------------------------------------------------------------------------
 
 
@@ -110,16 +116,11 @@ def _is_past(entries: Mapping[str, Entry], path: str) -> bool:
     """Whether it lies in a block that failed and was undone, or in a branch that has lost its race: the workflow was
     given the outcome, and does not come by again.
     """
-    return any(_is_failed_block(entries, around) or _has_lost(entries, around) for around in scopes_around(path))
+    return any(_is_failed_block(entries, around) or has_lost(entries, around) for around in scopes_around(path))
 
 
 def _is_failed_block(entries: Mapping[str, Entry], path: str) -> bool:
     return path in entries and entries[path].kind is Kind.BLOCK and entries[path].status is EntryStatus.FAILED
-
-
-def _has_lost(entries: Mapping[str, Entry], path: str) -> bool:
-    race, _, name = path.rpartition("/")
-    return race in entries and entries[race].kind is Kind.RACE and winner_of(entries[race]) not in (None, name)
 
 
 def handler_again(compensation: Compensation) -> Compensation:

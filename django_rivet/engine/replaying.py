@@ -9,13 +9,21 @@ from datetime import datetime
 from django_rivet.engine import codec
 from django_rivet.engine.entries import Compensation, Entry, EntryStatus, Kind, ReceivedMessage, UndoStatus
 from django_rivet.engine.location import child, is_under, parent, scopes_around
-from django_rivet.engine.recovery import Recovery, after_failure, fresh
+from django_rivet.engine.recovery import Recovery, after_failure, fresh, has_lost
 from django_rivet.engine.verbs.branches import undecided
 from django_rivet.engine.verbs.receive import uncompleted
 
 NOTE = "set aside by replay_from()"
 
 _OVER = (EntryStatus.COMPLETED, EntryStatus.FAILED)
+
+_GO_ON = {
+    Kind.LOOP: EntryStatus.RUNNING,
+    Kind.ITERATION: EntryStatus.PENDING,
+    Kind.JOIN: EntryStatus.RUNNING,
+    Kind.RACE: EntryStatus.RUNNING,
+}
+"""What was cancelled while it held others, and goes on with these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +87,12 @@ def forgotten_iteration(entries: Mapping[str, Entry], step: str) -> str | None:
 def _aside(entries: Mapping[str, Entry], step: str | None) -> dict[str, Entry]:
     # What has no number keeps the run of a step that was set aside before.
     first = entries[step].seq if step is not None else 1
-    return {e.path: e for e in entries.values() if e.seq >= first}
+    aside = {e.path: e for e in entries.values() if e.seq >= first}
+    # What a branch did with a message that it had to give back is nothing without it.
+    for given_back, branch in _lost(entries, aside):
+        if given_back.kind is Kind.MESSAGE:
+            aside |= {e.path: e for e in entries.values() if e.seq >= given_back.seq and is_under(e.path, branch)}
+    return aside
 
 
 def _scopes_around_all(entries: Collection[Entry]) -> frozenset[str]:
@@ -107,6 +120,9 @@ def _opened(entries: Mapping[str, Entry], aside: Mapping[str, Entry]) -> dict[st
         path: replace(entry if entry.kind is Kind.JOIN else undecided(entry), status=EntryStatus.RUNNING, ended_at=None)
         for path, entry in _forks(entries, aside).items()
     }
+    opened |= {
+        e.path: replace(e, status=_GO_ON[e.kind], ended_at=None) for e, _ in _lost(entries, aside) if e.kind in _GO_ON
+    }
     for loop, number in _first_iterations(entries, aside).items():
         # The value of a loop that was over stands behind what it begins with.
         begins_with = codec.encode(codec.decode(entries[loop].output or "[null]")[:1])
@@ -130,13 +146,15 @@ def _no_longer_over(
         for e in entries.values()
         if e.kind is Kind.ITERATION and parent(e.path) in first and int(e.name) > first[parent(e.path)]
     }
-    races = [path for path, entry in _forks(entries, aside).items() if entry.kind is Kind.RACE]
-    cancelled = {
-        e.path: e
-        for e in entries.values()
-        if e.status is EntryStatus.CANCELLED and any(is_under(e.path, race) for race in races)
-    }
-    return blocks | ends | cancelled
+    return blocks | ends | {e.path: e for e, _ in _lost(entries, aside) if e.kind not in _GO_ON}
+
+
+def _lost(entries: Mapping[str, Entry], aside: Mapping[str, Entry]) -> list[tuple[Entry, str]]:
+    """What was cancelled by races that are not decided any more, each with the branch that had lost."""
+    forks = _forks(entries, aside)
+    cancelled = [e for e in entries.values() if e.status is EntryStatus.CANCELLED and e.path not in aside]
+    lost = [(e, next((b for b in (e.path, *scopes_around(e.path)) if has_lost(entries, b)), "")) for e in cancelled]
+    return [(e, branch) for e, branch in lost if branch and parent(branch) in forks]
 
 
 def _forks(entries: Mapping[str, Entry], aside: Mapping[str, Entry]) -> dict[str, Entry]:

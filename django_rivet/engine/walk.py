@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar, cast
 from django_rivet.engine.exceptions import EntryInProgressError, WorkflowUsageError
 from django_rivet.engine.history import History
 from django_rivet.engine.ports import Host
-from django_rivet.engine.suspend import RaceLost
+from django_rivet.engine.suspend import Broken, LeaseLost, RaceLost, Unwind
 
 
 class Guarded(Protocol):
@@ -23,6 +23,11 @@ class Guarded(Protocol):
 
     def close_left_loop(self) -> None:
         """Note that a loop which was left by ``break`` is over."""
+
+
+def breaks_off(reason: BaseException) -> bool:
+    """Whether it is unknown what was committed, or nothing may be any more: that ends the pass, whoever has won."""
+    return isinstance(reason, (LeaseLost, Broken)) or not isinstance(reason, (Exception, Unwind))
 
 
 class Losing(Protocol):
@@ -53,7 +58,7 @@ class Walk:
 
     def stop(self, reason: BaseException) -> BaseException:
         """From now on every verb raises ``reason``, whatever the workflow does with it."""
-        if self.unwinding is None:
+        if self.unwinding is None or (self.has_lost and breaks_off(reason)):
             self.unwinding = reason
         return self.unwinding
 

@@ -168,7 +168,8 @@ class Attempt(Generic[T]):
                     self.is_void = True
                     return False
                 self._changed.wait(None if left == math.inf else left)
-        return True
+            # A body may have heard that it lost before this thread did.
+            return not self.is_void
 
     def outcome(self) -> T:
         if self._error is not None:

@@ -21,17 +21,23 @@ class Loan:
 
     def __init__(self) -> None:
         self._lent = {each.alias: each for each in connections.all()}
+        self._in_statement = threading.RLock()
         for each in self._lent.values():
             each.inc_thread_sharing()
 
     @contextmanager
     def borrowed(self, guard: Callable[..., Any]) -> Iterator[None]:
         """In the other thread: its connections are the lent ones; ``guard`` is asked before each statement."""
+
+        def guarded(*statement: Any) -> Any:
+            with self._in_statement:
+                return guard(*statement)
+
         with ExitStack() as stack:
             for name, each in self._lent.items():
                 connections[name] = each
                 stack.callback(connections.__delitem__, name)
-                stack.enter_context(each.execute_wrapper(guard))
+                stack.enter_context(each.execute_wrapper(guarded))
             yield
 
     def end(self) -> None:
@@ -60,10 +66,10 @@ class Loan:
     def _cut(self) -> None:
         for each in self._lent.values():
             if (driver := each.connection) is not None:
-                _CUTS.get(each.vendor, _leave)(driver)
+                _CUTS.get(each.vendor, _leave)(driver, self._in_statement)
 
 
-def _cut_postgresql(driver: Any) -> None:
+def _cut_postgresql(driver: Any, in_statement: threading.RLock) -> None:
     """The server ends a session whose client is gone; a query that still runs has to be cancelled before it looks."""
     from psycopg import OperationalError
 
@@ -74,7 +80,17 @@ def _cut_postgresql(driver: Any) -> None:
         cancellation.cancel()
 
 
-def _cut_sqlite(driver: Any) -> None:
+def _cut_sqlite(driver: Any, in_statement: threading.RLock) -> None:
+    # Whoever closes it under a statement that runs, or waits for the lock, crashes the process.
+    while not in_statement.acquire(timeout=0.005):
+        driver.interrupt()
+    try:
+        _end_sqlite(driver)
+    finally:
+        in_statement.release()
+
+
+def _end_sqlite(driver: Any) -> None:
     from sqlite3 import Error, ProgrammingError
 
     ends = time.monotonic() + CUT_SECONDS
@@ -89,8 +105,8 @@ def _cut_sqlite(driver: Any) -> None:
         driver.close()
 
 
-def _leave(driver: Any) -> None:
+def _leave(driver: Any, in_statement: threading.RLock) -> None:
     """Another database's session stays until the other thread asks it for something, and is refused."""
 
 
-_CUTS: dict[str, Callable[[Any], None]] = {"postgresql": _cut_postgresql, "sqlite": _cut_sqlite}
+_CUTS: dict[str, Callable[[Any, threading.RLock], None]] = {"postgresql": _cut_postgresql, "sqlite": _cut_sqlite}

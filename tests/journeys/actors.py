@@ -178,4 +178,5 @@ from tests.journeys import (  # noqa: E402, F401 - makes their actors known to w
     hanging_actors,
     limit_actors,
     operated_actors,
+    racing_actors,
 )

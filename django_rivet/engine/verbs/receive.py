@@ -65,8 +65,12 @@ def open_ids(entry: Entry) -> frozenset[int]:
 
 
 def uncompleted(entry: Entry) -> list[ReceivedMessage]:
-    """The messages that this wait has received, without those that were completed."""
-    received = _messages(entry) if entry.output is not None else []
+    """The messages that this wait has received, without those that were completed.
+
+    One that was cancelled has none: they went back when its race was decided, and may be another's since.
+    """
+    is_holding = entry.output is not None and entry.status is not EntryStatus.CANCELLED
+    received = _messages(entry) if is_holding else []
     return [
         ReceivedMessage(message["id"], message["name"], codec.encode(message["body"]), message["created_at"])
         for message in received
