@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,9 +18,11 @@ class CommitCounter:
 
     def __init__(self) -> None:
         self.count = 0
+        self._lock = threading.Lock()
 
     def before(self) -> None:
-        self.count += 1
+        with self._lock:
+            self.count += 1
 
     def after(self) -> None:
         pass
@@ -34,14 +37,19 @@ class CrashPoint:
         """Whether the commit was reached."""
         self._n = n
         self._after = after
+        self._lock = threading.Lock()
+        # Branches of a join commit at the same time: another one may be counted between this one's two moments.
+        self._of_thread = threading.local()
 
     def before(self) -> None:
-        self.count += 1
-        if self.count == self._n and not self._after:
+        with self._lock:
+            self.count += 1
+            self._of_thread.number = self.count
+        if self._of_thread.number == self._n and not self._after:
             self._die()
 
     def after(self) -> None:
-        if self.count == self._n and self._after and not self.crashed:
+        if self._of_thread.number == self._n and self._after and not self.crashed:
             self._die()
 
     def _die(self) -> None:

@@ -251,7 +251,9 @@ def test_loop_08_a_loop_in_each_branch(outside):
         return branch.loop("turns", turn, state=10, history_prune_interval=2)
 
     actor = desk(
-        lambda self, ctx: ctx.join("all", {"two": lambda b: counting(b, 2), "f": function_form, "five": lambda b: counting(b, 5)})
+        lambda self, ctx: ctx.join(
+            "all", {"two": lambda b: counting(b, 2), "f": function_form, "five": lambda b: counting(b, 5)}
+        )
     )
 
     for _ in range(5):

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import connection
 
 from django_rivet import Actor, CriticalError, workflow
-from django_rivet.testing import advance, drive
+from django_rivet.runtime.recorder import Recorder
+from django_rivet.testing import SimulatedCrash, advance, crash_at, drive
 from tests.conformance.desks import desk, mail
 from tests.conformance.modes import rendezvous, wait_for
 from tests.journeys.workers import eventually
@@ -105,7 +105,9 @@ def test_join_01_a_body_that_waits_for_another_branch_gets_what_that_has_committ
         branch.step("write", write)
         branch.step("tell", written.set)
 
-    actor = desk(lambda self, ctx: ctx.join("all", {"reader": lambda b: b.step("read", read, atomic=False), "w": writer}))
+    actor = desk(
+        lambda self, ctx: ctx.join("all", {"reader": lambda b: b.step("read", read, atomic=False), "w": writer})
+    )
 
     assert drive(actor) == "completed"
     assert actor.output["reader"] is True
@@ -189,7 +191,9 @@ def test_join_08_a_message_that_comes_while_another_branch_runs_is_taken_by_then
     taken = threading.Event()
 
     def work(self, ctx):
-        return ctx.join("all", {"waits": waits, "sends": lambda b: b.step("send", send, self, atomic=False, timeout=60)})
+        return ctx.join(
+            "all", {"waits": waits, "sends": lambda b: b.step("send", send, self, atomic=False, timeout=60)}
+        )
 
     def waits(branch):
         body = branch.queue.next("letter").body
@@ -295,7 +299,8 @@ def test_timeout_of_a_step_in_a_branch(outside):
 
     def work(self, ctx):
         result = ctx.try_block(
-            "block", lambda block: block.join("all", {"hangs": lambda b: b.step("do", hangs, timeout=0.3), "other": other})
+            "block",
+            lambda block: block.join("all", {"hangs": lambda b: b.step("do", hangs, timeout=0.3), "other": other}),
         )
         return result.failure.error.message
 
@@ -339,15 +344,48 @@ def test_threads_and_connections_of_branches_end_with_their_join():
     """A process that runs many joins does not gather them."""
     before = threading.active_count()
     actor = desk(
-        lambda self, ctx: [ctx.join(f"all {n}", {name: lambda b: b.step("do", int) for name in "abcd"}) for n in range(5)]
+        lambda self, ctx: [
+            ctx.join(f"all {n}", {name: lambda b: b.step("do", int) for name in "abcd"}) for n in range(5)
+        ]
     )
 
     assert drive(actor) == "completed"
 
-    for thread in threading.enumerate():
-        if thread.name == "rivet-branch":
-            thread.join(30)
-    names = [thread.name for thread in threading.enumerate()]
-    assert "rivet-branch" not in names
-    assert threading.active_count() <= before + 1
-    connection.ensure_connection()
+    eventually(lambda: threading.active_count() <= before, 30, "all threads have ended")
+
+
+@pytest.mark.parametrize("atomic", [True, False], ids=["atomic", "not atomic"])
+@pytest.mark.parametrize("crashes", [False, True], ids=["", "then a crash"])
+def test_queue_24_two_branches_that_complete_messages_of_one_batch_at_the_same_moment(monkeypatch, atomic, crashes):
+    """Neither record takes back what the other says: both are completed, and the workflow may ask for the next one."""
+    meeting = rendezvous(2)
+    write = Recorder.write
+
+    def write_together(recorder, changes, **options):
+        if changes.completions:
+            meeting.wait()
+        return write(recorder, changes, **options)
+
+    monkeypatch.setattr(Recorder, "write", write_together)
+
+    def work(self, ctx):
+        batch = ctx.queue.next_batch("batch", ["letters"], count=2, completable=True)
+        ctx.join(
+            "all",
+            {str(n): lambda b, n=n, m=m: b.step("do", m.complete, n, atomic=atomic) for n, m in enumerate(batch)},
+        )
+        return ctx.queue.next("next", ["letters"]).body
+
+    actor = desk(work)
+    for letter in "abc":
+        actor.send("letters", letter)
+
+    if crashes:
+        # The claim, the join, two bodies: and the end, which would write what they have left.
+        with crash_at(5), pytest.raises(SimulatedCrash):
+            drive(actor)
+    assert drive(actor) == "completed"
+
+    assert actor.output == "c"
+    assert mail(actor)[:2] == [("completed", "0"), ("completed", "1")]
+    assert actor.history()["batch"].status == "completed"
