@@ -210,7 +210,7 @@ class Gathering:
             context.note(verb.branch_completed(branch.path, output, now()))
         finally:
             context.ended = True
-        if branch.history.has_completions:
+        if branch.reason is None and branch.history.has_completions:
             # Who waits for an answer must not wait for the others as well.
             self._write(branch)
 
