@@ -62,7 +62,7 @@ def test_join_01_without_a_free_thread_branches_run_one_after_another(settings, 
     def half(branch):
         branch.join("inner", {n: lambda b: b.step("do", body, atomic=False) for n in "abc"})
 
-    actor = desk(lambda self, ctx: ctx.join("outer", {n: half for n in "abc"}))
+    actor = desk(lambda self, ctx: ctx.join("outer", dict.fromkeys("abc", half)))
 
     assert drive(actor) == "completed"
     assert len(outside) == 9
@@ -138,7 +138,7 @@ def test_join_01_changes_of_the_state_by_branches_are_not_lost():
 
 
 def test_join_14_parallel_branches_lose_no_record():
-    """Differs on purpose from the reference, where two branches of three steps may leave a history that is unreadable."""
+    """Differs on purpose from the reference, where two branches of three steps can leave an unreadable history."""
     meeting = rendezvous(4)
 
     def branch(b):
@@ -146,7 +146,7 @@ def test_join_14_parallel_branches_lose_no_record():
         return [b.step(f"s{n}", lambda n=n: n) for n in range(8)]
 
     def work(self, ctx):
-        results = ctx.join("all", {name: branch for name in "abcd"})
+        results = ctx.join("all", dict.fromkeys("abcd", branch))
         ctx.sleep("after", 60)
         return results
 
@@ -156,7 +156,7 @@ def test_join_14_parallel_branches_lose_no_record():
     advance(61)
 
     assert drive(actor) == "completed"
-    assert actor.output == dict.fromkeys("abcd", list(range(8)))
+    assert actor.output == {name: list(range(8)) for name in "abcd"}
     assert len([e for e in entries if e.kind == "step" and e.status == "completed"]) == 4 * 9
     assert len({e.seq for e in entries}) == len(entries), "each has a number of its own"
 

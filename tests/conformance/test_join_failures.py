@@ -329,15 +329,14 @@ def test_join_03_failures_inside_a_branch_can_be_caught_there(outside):
             {
                 "step": lambda b: b.try_step("do", fails("x")).failure.kind,
                 "block": lambda b: b.try_block("try", lambda block: block.step("do", fails("y"))).failure.error.message,
-                "except": lambda b: _caught(b),
+                "except": caught,
             },
         )
 
-    def _caught(branch):
-        try:
+    def caught(branch):
+        with pytest.raises(CriticalError, match="z") as raised:
             branch.step("do", fails("z"))
-        except CriticalError as error:
-            return str(error)
+        return str(raised.value)
 
     actor = desk(work)
 

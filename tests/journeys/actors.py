@@ -168,6 +168,7 @@ class LockingActor(Actor):
 from tests.journeys import (  # noqa: E402, F401 - makes their actors known to workers
     admin_actors,
     answering_actors,
+    branch_actors,
     clock_actors,
     commit_actors,
     courier_actors,
