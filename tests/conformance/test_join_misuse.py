@@ -47,8 +47,12 @@ def test_the_context_of_a_branch_is_not_for_the_code_behind_the_join(outside, sw
     """It has ended; nothing runs with it, and the workflow does not get past it."""
     kept = []
 
+    def branch(b):
+        kept.append(b)
+        b.step("do", outside.append, "a")
+
     def work(self, ctx):
-        ctx.join("all", {"a": lambda b: kept.append(b) or b.step("do", outside.append, "a")})
+        ctx.join("all", {"a": branch})
         with suppress(*[Exception] if swallows else []):
             kept[0].step("late", outside.append, "late")
         ctx.step("after", outside.append, "after")

@@ -246,10 +246,14 @@ def test_replay_from_a_step_in_a_branch_opens_its_branch_and_its_join(outside):
     """What was recorded before it stays, in its branch and in others; its key stays as well."""
     keys = []
 
+    def two():
+        outside.append("two")
+        keys.append(current_step().idempotency_key)
+
     def first(b):
         b.step("one", outside.append, "one")
         b.sleep("behind the other", 10)
-        b.step("two", lambda: outside.append("two") or keys.append(current_step().idempotency_key))
+        b.step("two", two)
         return b.step("three", outside.append, "three")
 
     def work(self, ctx):

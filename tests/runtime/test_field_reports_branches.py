@@ -149,7 +149,7 @@ def test_a_cancellation_in_the_same_situation_does_not_let_the_fourth_begin() ->
     """Asked while three bodies are in flight: D never starts, and is never undone."""
     world, is_cancelled = World(), threading.Event()
 
-    class Trip(trip(world)):  # type: ignore[misc]
+    class Trip(trip(world)):
         class Meta:
             name = "cancelled"
 
