@@ -46,6 +46,9 @@ from django_rivet.engine.walk import Walk, breaks_off
 POLL_SECONDS = 0.5
 """How often a branch that waits for a message looks for it while others are running."""
 
+LOOK_SECONDS = 3600.0
+"""At most so long is waited at a time: platforms cannot count to the year 9999."""
+
 logger = logging.getLogger("django_rivet.workflow")
 
 _NOTHING_LANDS = (LeaseLost, Broken)
@@ -184,7 +187,7 @@ class Gathering:
     def _await_one(self) -> None:
         """Until a branch has stopped, or one that waits is due."""
         due = min((branch.again_at for branch in self._waiting if branch.again_at is not None), default=None)
-        seconds = None if due is None else max(0.0, (due - self._host.now()).total_seconds())
+        seconds = None if due is None else min(LOOK_SECONDS, max(0.0, (due - self._host.now()).total_seconds()))
         stopped = None
         with self._history.baton.set_aside(), suppress(Empty):
             stopped = self._ended.get(timeout=seconds)
@@ -255,6 +258,9 @@ class Gathering:
                 self._wins(branch)
         finally:
             context.ended = True
+        if branch.reason is None and branch.history.has_completions:
+            # Who waits for an answer must not wait for the others as well.
+            self._write(branch)
 
     def _wins(self, winner: Branch) -> None:
         self.winner = winner
@@ -291,12 +297,17 @@ class Gathering:
         if reason.queues is not None:
             moments.append(now + timedelta(seconds=POLL_SECONDS))
         branch.again_at = min(moments, default=None)
-        if len(self._running) > 1:
-            # The others may take long. A deadline that is not on record would begin anew after a crash.
-            try:
-                branch.host.write()
-            except BaseException as error:
-                branch.reason = error
+        # A deadline that is not on record would begin anew after a crash.
+        self._write(branch)
+
+    def _write(self, branch: Branch) -> None:
+        """What it has noted, where others are still to come: they may take long."""
+        if all(each is branch for each in (*self._running, *self._ready)):
+            return
+        try:
+            branch.host.write()
+        except BaseException as error:
+            self._left(branch, error)
 
 
 def _most_urgent(stopped: Sequence[Branch]) -> BaseException:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from django_rivet.engine.current import Completions, Strand, current_completions, current_strand
 from django_rivet.engine.entries import Completion, Entry
 from django_rivet.engine.exceptions import MessageAlreadyCompletedError, StepOnlyError
 from django_rivet.engine.history import History
+from django_rivet.engine.notes import Changes
 from django_rivet.engine.verbs import receive
 from django_rivet.engine.walk import Walk
 
@@ -84,6 +86,12 @@ def complete_now(history: History, completions: Iterable[Completion]) -> None:
     history.note_completions(made)
     for entry in waits_completed_by(made, history):
         history.note(entry)
+
+
+def absorb(history: History, written: Changes) -> None:
+    """``History.absorb``; another branch may have completed other messages of the same wait meanwhile."""
+    waits = {entry.path: entry for entry in waits_completed_by(written.completions, history)}
+    history.absorb(replace(written, entries=tuple(waits.get(entry.path, entry) for entry in written.entries)))
 
 
 def waits_completed_by(completions: Iterable[Completion], history: History) -> list[Entry]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar, cast
 
+from django_rivet.engine.current import current_strand
 from django_rivet.engine.exceptions import EntryInProgressError, WorkflowUsageError
 from django_rivet.engine.history import History
 from django_rivet.engine.ports import Host
@@ -98,6 +99,10 @@ class Walk:
             yield
         except BaseException as error:
             if not isinstance(error, Exception) or isinstance(error, WorkflowUsageError):
+                # Whoever uses the context of another branch must not get past it either.
+                user = current_strand()
+                if user is not None and user is not self:
+                    user.stop(error)
                 raise self.stop(error) from error.__cause__
             raise
 

@@ -14,6 +14,7 @@ from django.db import Error
 
 from django_rivet.actors.actor import Actor
 from django_rivet.actors.exceptions import ActorNotFoundError
+from django_rivet.engine.completing import absorb
 from django_rivet.engine.current import running_hook
 from django_rivet.engine.events import ErrorEvent
 from django_rivet.engine.history import History
@@ -145,7 +146,7 @@ class Recorder:
                 self.standing.has_progressed = True
                 self.takeovers = self.standing.takeovers = 0
             self.history.confirm()
-            self.history.absorb(changes)
+            absorb(self.history, changes)
             if event is not None:
                 self.standing.told.append(event)
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from django_rivet.engine.entries import Compensation, Entry, ReceivedMessage
+from django_rivet.engine.entries import Compensation, Entry, EntryStatus, ReceivedMessage
 from django_rivet.engine.history import History
 from django_rivet.engine.notes import Changes
 from django_rivet.engine.suspend import LeaseLost
+from django_rivet.engine.verbs import receive
+from django_rivet.models import Entry as EntryRow
 from django_rivet.store import statements as sql
-from django_rivet.store.database import execute, fill, marks, moment_sql, row, rows
+from django_rivet.store.database import alias, execute, fill, marks, moment_sql, row, rows
 from django_rivet.store.records import (
     ENTRY_COLUMNS,
     compensation_from,
@@ -73,7 +75,8 @@ def load_history(actor_id: uuid.UUID) -> History:
 
 def write_changes(lease: Lease, changes: Changes) -> None:
     """Inside a transaction; what makes it safe is the ``fence`` or ``release`` at its end."""
-    _upsert(sql.UPSERT_ENTRIES, [lease.actor_id, lease.generation], map(entry_values, changes.entries))
+    entries = _with_completions_of_others(lease, changes) if changes.completions else changes.entries
+    _upsert(sql.UPSERT_ENTRIES, [lease.actor_id, lease.generation], map(entry_values, entries))
     _upsert(sql.UPSERT_COMPENSATIONS, [lease.actor_id], map(compensation_values, changes.compensations))
     for paths in batches(changes.pruned):
         execute(sql.DELETE_ENTRIES.format(paths=marks(len(paths))), [lease.actor_id, *paths])
@@ -145,6 +148,27 @@ def batches(items: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 # Below: how it is done ---------------------------------------------------------------------------
+
+
+def _with_completions_of_others(lease: Lease, changes: Changes) -> list[Entry]:
+    """A wait whose messages several branches complete is written as it is on record, plus what this commit completes:
+    neither may take back what another has written, nor tell what another has not.
+    """
+    mine: dict[str, set[int]] = {}
+    for completion in changes.completions:
+        mine.setdefault(completion.path, set()).add(completion.message_id)
+    shared = [e.path for e in changes.entries if e.path in mine and receive.holds_several(e)]
+    stored = {}
+    if shared:
+        found = EntryRow.objects.using(alias()).select_for_update().filter(actor_id=lease.actor_id, path__in=shared)
+        opened = found.filter(retired__isnull=True, status=EntryStatus.OPEN)
+        stored = dict(opened.values_list("path", "output"))
+    return [
+        receive.completed(replace(e, status=EntryStatus.OPEN, output=stored[e.path]), mine[e.path])
+        if e.path in stored
+        else e
+        for e in changes.entries
+    ]
 
 
 def _take(lease: Lease, statement: str, messages: Sequence[ReceivedMessage]) -> None:

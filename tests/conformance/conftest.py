@@ -21,3 +21,9 @@ def actors() -> Iterator[None]:
 def outside() -> list[Any]:
     """The outside world: a list that no rollback and no crash takes anything back from."""
     return []
+
+
+@pytest.fixture
+def mode(request: pytest.FixtureRequest) -> str:
+    """How the branches of a join run: see ``modes.IN_BOTH_MODES``."""
+    return str(request.param)

@@ -176,6 +176,7 @@ from tests.journeys import (  # noqa: E402, F401 - makes their actors known to w
     fairness_actors,
     field_actors,
     hanging_actors,
+    join_actors,
     limit_actors,
     operated_actors,
     racing_actors,

@@ -78,6 +78,11 @@ def uncompleted(entry: Entry) -> list[ReceivedMessage]:
     ]
 
 
+def holds_several(entry: Entry) -> bool:
+    """Whether it has received more than one message."""
+    return entry.output is not None and len(_messages(entry)) > 1
+
+
 def completed(entry: Entry, ids: Collection[int]) -> Entry:
     """The record of a wait of whose messages these are completed, too."""
     messages = [{**message, "completed": message["completed"] or message["id"] in ids} for message in _messages(entry)]
