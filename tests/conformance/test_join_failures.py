@@ -90,7 +90,7 @@ def test_join_03_the_error_holds_the_branches_that_failed_and_only_those(outside
         "tired": ("exhausted", "do", 1, "step"),
         "code": (None, None, 0, "branch"),
     }
-    assert first[2] == True
+    assert first[2]
     assert "step: CriticalError: declined" in first[3]
     assert outside[1:] == [*first[:2], False, first[3]]
 

@@ -74,7 +74,8 @@ def check_races(program: Block, mishaps: list[Accident], later_mishaps: list[Acc
     assert found[-1]["status"] == "completed" or "has no branches" in found[-1]["error"]
     assert all(double_effects(each["log"]) == [] for each in found)
     for path, kind, status, rollback in found[-1]["history"]:
-        assert status in ("completed", "failed", "cancelled"), (path, kind, status)
+        # A loop that an error has left, which was caught, is not entered again.
+        assert status in ("completed", "failed", "cancelled") or (kind, status) == ("loop", "running"), (path, status)
         assert rollback is None or rollback[0] in ("completed", "settled"), (path, rollback)
 
 
