@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -17,29 +17,21 @@ from threading import Lock
 from typing import Any
 
 from django_rivet.engine import codec
-from django_rivet.engine.baton import BatonWithdrawnError
 from django_rivet.engine.current import running_workflow
 from django_rivet.engine.entries import EntryStatus
 from django_rivet.engine.exceptions import (
-    EntryInProgressError,
     HistoryDivergedError,
-    RollbackCheckpointError,
     WorkflowUsageError,
 )
 from django_rivet.engine.location import child
 from django_rivet.engine.scoped import Scoped
 from django_rivet.engine.suspend import (
-    Broken,
-    CancelRequested,
-    HandedOver,
-    LeaseLost,
     RaceLost,
-    RollbackStopped,
-    RunTimedOut,
     Unwind,
     Waiting,
 )
 from django_rivet.engine.undo import Scope
+from django_rivet.engine.urgency import NOTHING_LANDS, most_urgent
 from django_rivet.engine.verbs import branches as verb
 from django_rivet.engine.walk import Walk, breaks_off
 
@@ -50,8 +42,6 @@ LOOK_SECONDS = 3600.0
 """At most so long is waited at a time: platforms cannot count to the year 9999."""
 
 logger = logging.getLogger("django_rivet.workflow")
-
-_NOTHING_LANDS = (LeaseLost, Broken)
 
 MakeContext = Callable[[Walk, Scope, str], Scoped]
 
@@ -151,7 +141,7 @@ class Gathering:
         self._around.walk.gathering = None
         stopped = [branch for branch in self._branches if branch.reason is not None and self._counts(branch.reason)]
         if stopped:
-            raise _most_urgent(stopped)
+            raise most_urgent(stopped)
 
     def lose(self) -> None:
         """A race around it is decided, and not for it."""
@@ -283,7 +273,7 @@ class Gathering:
         branch.reason = reason
         if isinstance(reason, Waiting):
             self._will_wait(branch, reason)
-        elif isinstance(reason, (*_NOTHING_LANDS, HistoryDivergedError)):
+        elif isinstance(reason, (*NOTHING_LANDS, HistoryDivergedError)):
             self._is_halted = True
             self._around.walk.halted = reason
         elif not isinstance(reason, (Exception, Unwind)):
@@ -308,47 +298,3 @@ class Gathering:
             branch.host.write()
         except BaseException as error:
             self._left(branch, error)
-
-
-def _most_urgent(stopped: Sequence[Branch]) -> BaseException:
-    """What ends the pass, of all that has ended a branch."""
-    reasons = [branch.reason for branch in stopped if branch.reason is not None]
-    reason = min(reasons, key=_rank)
-    if isinstance(reason, RunTimedOut):
-        under_way = (branch.history.steps_under_way() for branch in stopped)
-        cut_off = (each.under_way for each in reasons if isinstance(each, RunTimedOut))
-        return RunTimedOut(reason.run_timeout, frozenset().union(*under_way, *cut_off))
-    if isinstance(reason, Waiting):
-        return _for_all([each for each in reasons if isinstance(each, Waiting)])
-    return reason
-
-
-_URGENCY: tuple[type[BaseException], ...] = (
-    *_NOTHING_LANDS,
-    RaceLost,
-    CancelRequested,
-    RunTimedOut,
-    HandedOver,
-    HistoryDivergedError,
-    EntryInProgressError,
-    RollbackCheckpointError,
-    WorkflowUsageError,
-    RollbackStopped,
-    Waiting,
-)
-
-
-def _rank(reason: BaseException) -> int:
-    if isinstance(reason, BatonWithdrawnError):
-        return 0  # somebody else's crash is told by whoever crashed
-    found = (rank for rank, kind in enumerate(_URGENCY) if isinstance(reason, kind))
-    return next(found, -1)
-
-
-def _for_all(waits: Sequence[Waiting]) -> Waiting:
-    """Until the first of them may be over."""
-    queues = [wait.queues for wait in waits if wait.queues is not None]
-    wanted: tuple[str, ...] | None = None
-    if queues:
-        wanted = () if () in queues else tuple(dict.fromkeys(name for names in queues for name in names))
-    return Waiting(min((wait.until for wait in waits if wait.until is not None), default=None), wanted)

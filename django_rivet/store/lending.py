@@ -98,7 +98,7 @@ def _end_sqlite(driver: Any) -> None:
         # Closing alone leaves the transaction to whichever statement is unfinished; while one runs, that is not heard.
         while driver.in_transaction and time.monotonic() < ends:
             driver.interrupt()
-            with suppress(Error, MemoryError):
+            with suppress(Error, MemoryError, SystemError):  # what it says when both threads ask at once
                 driver.rollback()
             time.sleep(0.005)
         driver.interrupt()

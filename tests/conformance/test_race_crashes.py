@@ -1,4 +1,4 @@
-"""RACE-01, 09, 14: a worker may die at any commit of a race: there is one winner, and nothing is done twice."""
+"""RACE-01, 09, 14: wherever a worker dies there is one winner, and nothing is done, or undone, twice."""
 
 from contextlib import suppress
 from itertools import count

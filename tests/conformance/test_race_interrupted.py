@@ -1,5 +1,6 @@
 """RACE-13, 16, 18: races under workers that stop, operators that cancel, limits, and code that changes."""
 
+import threading
 import uuid
 from contextlib import suppress
 from dataclasses import replace
@@ -250,6 +251,7 @@ def test_race_01_a_body_that_kills_its_worker_is_given_up_and_another_branch_win
 @IN_THREADS
 def test_race_11_the_winner_is_handed_on_though_the_worker_is_to_stop(outside):
     """A worker that stops while a loser hangs gives the actor away as soon as the race is decided."""
+    told_to_stop = threading.Event()
     with Gate() as gate:
 
         class Order(Actor):
@@ -263,11 +265,15 @@ def test_race_11_the_winner_is_handed_on_though_the_worker_is_to_stop(outside):
                 branch.step("hang", gate.hold_up, atomic=False)
 
             def win(self, branch):
-                branch.step("wait", gate.await_somebody, atomic=False)
+                branch.step("wait", self.meet, atomic=False)
                 return "won"
 
+            def meet(self):
+                gate.await_somebody()
+                told_to_stop.set()
+
         order = Order.create("one")
-        stopping = replace(in_process_worker("stopping"), evicted=gate.entered.is_set)
+        stopping = replace(in_process_worker("stopping"), evicted=told_to_stop.is_set)
 
         drive_once(uuid.UUID(order.id), stopping)
 

@@ -239,7 +239,7 @@ def test_race_17_a_race_whose_first_branch_sleeps_loses_no_records():
             for turn in ctx.loop("turns"):
                 turn.race("race", {"sleeps": lambda b: b.sleep("nap", 60), "left": self.steps, "right": self.steps})
                 if turn.iteration == 4:
-                    break
+                    return
 
         def steps(self, branch):
             for number in range(3):
