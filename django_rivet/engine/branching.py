@@ -114,7 +114,7 @@ class Gathering:
                 self._history.leave_branch(branch.history)
         stopped = [branch for branch in self._branches if branch.reason is not None]
         if stopped:
-            raise _most_urgent(stopped)
+            raise _most_urgent(stopped, is_undoing=bool(self._history.undoing))
 
     # Below: how it is done -------------------------------------------------------------------
 
@@ -246,9 +246,11 @@ class Gathering:
             self._left(branch, error)
 
 
-def _most_urgent(stopped: Sequence[Branch]) -> BaseException:
-    """What ends the pass, of all that has ended a branch."""
+def _most_urgent(stopped: Sequence[Branch], *, is_undoing: bool) -> BaseException:
+    """What ends the pass, of all that has ended a branch. A block that is being undone goes before a cancellation."""
     reasons = [branch.reason for branch in stopped if branch.reason is not None]
+    if is_undoing:
+        reasons = [reason for reason in reasons if not isinstance(reason, CancelRequested)] or reasons
     reason = min(reasons, key=_rank)
     if isinstance(reason, RunTimedOut):
         under_way = (branch.history.steps_under_way() for branch in stopped)
