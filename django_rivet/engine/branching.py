@@ -141,7 +141,7 @@ class Gathering:
         self._around.walk.gathering = None
         stopped = [branch for branch in self._branches if branch.reason is not None and self._counts(branch.reason)]
         if stopped:
-            raise most_urgent(stopped)
+            raise most_urgent(stopped, is_undoing=bool(self._history.undoing))
 
     def lose(self) -> None:
         """A race around it is decided, and not for it."""

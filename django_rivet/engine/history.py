@@ -18,7 +18,7 @@ from django_rivet.engine.entries import (
     UndoStatus,
 )
 from django_rivet.engine.exceptions import HistoryDivergedError
-from django_rivet.engine.location import child, is_under, parent, scopes_around
+from django_rivet.engine.location import ROOT, child, is_under, parent, scopes_around
 from django_rivet.engine.notes import Changes, Notes
 
 _CONSTRUCTS = (Kind.LOOP, Kind.ITERATION, Kind.BLOCK, Kind.JOIN, Kind.RACE, Kind.BRANCH)
@@ -54,6 +54,8 @@ class History:
         """Until the pass meets the first thing that is not over."""
         self.reached = ""
         """The path of the entry that the pass has come to last."""
+        self.branch = ROOT
+        """The scope of the branch that sees it so."""
         self.baton = Baton()
         """Held by the one strand of the pass that uses all this, while there are several."""
         self._taken_ids: set[int] = set()
@@ -67,6 +69,7 @@ class History:
     def of_branch(self, path: str) -> History:
         """As the branch whose scope is ``path`` sees it."""
         branch = copy(self)
+        branch.branch = path
         branch._notes = Notes()
         branch.enter_branch(path)
         return branch
@@ -84,6 +87,11 @@ class History:
         self._notes.add(branch.unwritten())
         branch._notes.clear()
         self.is_replaying = self.is_replaying and branch.is_replaying
+
+    @property
+    def is_undoing_here(self) -> bool:
+        """Whether a block of this branch failed and its compensations are not all done."""
+        return any(is_under(path, self.branch) for path in self.undoing)
 
     def are_side_by_side(self, path: str, other: str) -> bool:
         """Whether they lie in different branches of one join, or race."""

@@ -35,9 +35,11 @@ class Stopped(Protocol):
     reason: BaseException | None
 
 
-def most_urgent(stopped: Sequence[Stopped]) -> BaseException:
-    """What ends the pass, of all that has ended a branch."""
+def most_urgent(stopped: Sequence[Stopped], *, is_undoing: bool) -> BaseException:
+    """What ends the pass, of all that has ended a branch. A block that is being undone goes before a cancellation."""
     reasons = [branch.reason for branch in stopped if branch.reason is not None]
+    if is_undoing:
+        reasons = [reason for reason in reasons if not isinstance(reason, CancelRequested)] or reasons
     reason = min(reasons, key=_rank)
     if isinstance(reason, RunTimedOut):
         under_way = (branch.history.steps_under_way() for branch in stopped)

@@ -94,7 +94,8 @@ class DriveHost:
     def interruption(self) -> Unwind | None:
         if self.replays_only:
             return None
-        if self.standing.request and not self.is_rolling_back:
+        # A block that failed is undone to its end first. Other branches of a join begin nothing meanwhile.
+        if self.standing.request and not (self.standing.is_rolling_back or self.history.is_undoing_here):
             return CancelRequested(rollback=self.standing.request == "cancel_rollback")
         if self.standing.pausing:
             return HandedOver()

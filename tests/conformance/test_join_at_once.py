@@ -239,18 +239,18 @@ def test_join_08_a_branch_may_wait_for_very_long_while_another_runs(when):
 def test_a_deadline_of_a_waiting_branch_is_on_record_while_another_runs(settings, threads):
     """After a crash it holds, and does not begin anew; also where the other one had to wait for its thread."""
     settings.RIVET = {"BRANCH_THREADS": threads}
-    seen, asleep = [], threading.Event()
-
-    def sleeps(branch):
-        branch.step("tell", asleep.set)
-        branch.sleep("nap", 3600)
+    seen = []
 
     def work(self, ctx):
-        return ctx.join("all", {"sleeps": sleeps, "other": lambda b: other(self, b)})
+        return ctx.join(
+            "all",
+            {"sleeps": lambda b: b.sleep("nap", 3600), "other": lambda b: b.step("look", look, self, atomic=False)},
+        )
 
-    def other(self, branch):
-        branch.step("wait", wait_for, asleep, atomic=False)
-        branch.step("look", lambda: seen.append(type(self).get("one").history()["all/sleeps/nap"].due_at), atomic=False)
+    def look(self):
+        history = type(self).get("one").history
+        eventually(lambda: "all/sleeps/nap" in [entry.path for entry in history()], 25, "the deadline is on record")
+        seen.append(history()["all/sleeps/nap"].due_at)
 
     actor = desk(work)
 
