@@ -204,7 +204,7 @@ class Gathering:
 
     def _call_again(self) -> None:
         now = self._host.now()
-        due = [branch for branch in self._waiting if branch.again_at is not None and branch.again_at <= now]
+        due = [b for b in self._branches if b in self._waiting and b.again_at is not None and b.again_at <= now]
         for branch in due:
             self._waiting.remove(branch)
         self._ready.extend(due)
