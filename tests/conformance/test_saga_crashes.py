@@ -10,6 +10,9 @@ from django_rivet import Actor, CriticalError, Queue, action, current_step, work
 from django_rivet.testing import SimulatedCrash, crash_at, drive
 from tests.conformance.undoable import shop
 
+# Of the module: a mark of a function itself goes before that of its parameter.
+pytestmark = pytest.mark.django_db
+
 
 class Gateway:
     """A payment service that knows a repeated call by its key."""
@@ -96,7 +99,6 @@ def checkout(gateway):
 
 @pytest.mark.parametrize("transaction", [False, pytest.param(True, marks=pytest.mark.django_db(transaction=True))])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.django_db
 def test_saga_08_the_checkout_survives_a_crash_at_every_commit(after, transaction):
     """Orders are completed or rejected once each, and no reservation or charge is left without its order."""
     gateway = Gateway()
@@ -128,7 +130,6 @@ def test_saga_08_the_checkout_survives_a_crash_at_every_commit(after, transactio
             return
 
 
-@pytest.mark.django_db
 def test_saga_06_a_crash_between_effect_and_record_repeats_the_call_under_the_same_key(outside):
     """The outside can tell a repetition: step and handler have a key each that stays over crashes and retries."""
     deaths = ["charge", "refund"]
@@ -166,7 +167,6 @@ def test_saga_06_a_crash_between_effect_and_record_repeats_the_call_under_the_sa
     assert [what for what, _ in of_other] == ["charge", "refund"]
 
 
-@pytest.mark.django_db
 def test_saga_08_a_crash_in_the_middle_of_compensations_repeats_none_that_ended(outside):
     """In a scoped saga as well: the handler that was cut off runs again, and then the older ones."""
 

@@ -60,3 +60,14 @@ def shop(outside: list[Any]) -> type[Actor[Any]]:
             scope.step("confirm", self.confirm, order)
 
     return Shop
+
+
+def undone(actor: Any) -> list[str]:
+    """Paths of the steps that were undone, in the order in which their handlers were to run."""
+    steps = [e for e in actor.history() if e.rollback is not None and e.rollback.status == "completed"]
+    return [e.path for e in sorted(steps, key=lambda e: e.seq, reverse=True)]
+
+
+def handlers(outside: list[Any]) -> list[str]:
+    """What the handlers of an ``undoable`` actor have undone so far, in their order."""
+    return [each.removeprefix("undo ") for each in outside if str(each).startswith("undo ")]
