@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import Any
 
@@ -31,6 +31,7 @@ class Gate:
 
     def __init__(self) -> None:
         self._opened = threading.Event()
+        self._others = threading.enumerate()
         self._waited_out = False
         self.entered = threading.Event()
         """Somebody stands before the gate."""
@@ -61,7 +62,7 @@ class Gate:
     def open(self) -> None:
         """And wait until whatever was held up has ended."""
         self._opened.set()
-        for thread in threads("rivet-left-behind"):
+        for thread in threads_but(self._others, "rivet-left-behind"):
             thread.join(PATIENCE_SECONDS)
             assert not thread.is_alive(), f"{thread.name} does not end"
 
@@ -75,8 +76,9 @@ class Gate:
         assert not self._waited_out, "somebody has waited for a body that hangs"
 
 
-def threads(prefix: str) -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith(prefix)]
+def threads_but(others: Collection[threading.Thread], *prefixes: str) -> list[threading.Thread]:
+    """Those with such names, without ``others``: threads of earlier tests may live on."""
+    return [thread for thread in threading.enumerate() if thread not in others and thread.name.startswith(prefixes)]
 
 
 def statuses(handle: Any) -> dict[str, str]:

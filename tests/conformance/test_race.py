@@ -290,3 +290,35 @@ def test_race_15_of_those_that_are_due_at_once_the_first_wins(mode):
     assert drive(offer) == "completed"
 
     assert offer.output == ["first", None]
+
+
+@IN_BOTH_MODES
+def test_join_06_a_race_in_a_branch_of_a_join(mode):
+    """Each has its own branches, and a replay runs neither again."""
+    asked = []
+
+    class Offers(Actor):
+        @workflow
+        def run(self, ctx):
+            offers = ctx.join("offers", {"north": self.cheapest, "south": self.cheapest})
+            ctx.sleep("think", 60)
+            return offers
+
+        def cheapest(self, branch):
+            return branch.race("cheapest", {"asked": self.ask, "late": lambda late: late.sleep("nap", 600)})
+
+        def ask(self, branch):
+            return branch.step("ask", self.answer)
+
+        def answer(self):
+            asked.append("asked")
+            return 90
+
+    offers = Offers.create("one")
+    assert drive(offers) == "sleeping"
+    advance(60)
+
+    assert drive(offers) == "completed"
+
+    assert offers.output == {"north": ["asked", 90], "south": ["asked", 90]}
+    assert asked == ["asked", "asked"]

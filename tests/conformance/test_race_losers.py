@@ -10,7 +10,7 @@ from django_rivet import Actor, Event, Queue, action, current_step, workflow
 from django_rivet.models import Event as EventRow
 from django_rivet.models import Message
 from django_rivet.testing import drive
-from tests.conformance.racers import IN_THREADS, PATIENCE_SECONDS, Gate, statuses, threads
+from tests.conformance.racers import IN_THREADS, PATIENCE_SECONDS, Gate, statuses, threads_but
 from tests.journeys.workers import eventually
 
 pytestmark = IN_THREADS
@@ -23,11 +23,20 @@ def timeout(branch):
     return "too late"
 
 
+OTHERS: list[threading.Thread] = []
+"""The threads that were there before the test."""
+
+
+@pytest.fixture(autouse=True)
+def threads_of_others():
+    OTHERS[:] = threading.enumerate()
+
+
 def all_threads_have_ended():
     """Those as well that only a traceback of an earlier test keeps alive."""
     gc.collect()
     eventually(
-        lambda: not threads("rivet-branch") and not threads("rivet-left-behind") and not threads("rivet-body"),
+        lambda: not threads_but(OTHERS, "rivet-branch", "rivet-left-behind", "rivet-body"),
         PATIENCE_SECONDS,
         f"no thread is left over of {[thread.name for thread in threading.enumerate()]}",
     )
