@@ -128,7 +128,6 @@ programs = programs_of(any_steps, checkpoint=st.booleans(), raises=st.booleans()
     undoable_steps, checkpoint=st.just(True), raises=st.just(True)
 )
 
-joins = forks_of(any_steps) | forks_of(undoable_steps)
 races = forks_of(any_steps, race=st.booleans(), rollback_losers=st.booleans()) | forks_of(
     undoable_steps, race=st.booleans(), rollback_losers=st.booleans()
 )
