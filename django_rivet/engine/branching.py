@@ -22,9 +22,9 @@ from django_rivet.engine.entries import EntryStatus
 from django_rivet.engine.exceptions import HistoryDivergedError, WorkflowUsageError
 from django_rivet.engine.location import child
 from django_rivet.engine.scoped import Scoped
-from django_rivet.engine.suspend import RaceLost, Unwind, Waiting
+from django_rivet.engine.suspend import NOTHING_LANDS, RaceLost, Unwind, Waiting
 from django_rivet.engine.undo import Scope
-from django_rivet.engine.urgency import NOTHING_LANDS, most_urgent
+from django_rivet.engine.urgency import most_urgent
 from django_rivet.engine.verbs import branches as verb
 from django_rivet.engine.walk import Walk, breaks_off
 

@@ -61,3 +61,7 @@ class RollbackStopped(Unwind):
 
 class Broken(Unwind):
     """The database failed the engine: the pass ends, nothing is charged, another will try."""
+
+
+NOTHING_LANDS = (LeaseLost, Broken)
+"""Nothing of this pass can be written any more."""

@@ -14,18 +14,14 @@ from django_rivet.engine.exceptions import (
 )
 from django_rivet.engine.history import History
 from django_rivet.engine.suspend import (
-    Broken,
+    NOTHING_LANDS,
     CancelRequested,
     HandedOver,
-    LeaseLost,
     RaceLost,
     RollbackStopped,
     RunTimedOut,
     Waiting,
 )
-
-NOTHING_LANDS = (LeaseLost, Broken)
-"""Nothing of this pass can be written any more."""
 
 
 class Stopped(Protocol):

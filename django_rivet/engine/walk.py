@@ -12,7 +12,7 @@ from django_rivet.engine.current import current_strand
 from django_rivet.engine.exceptions import EntryInProgressError, WorkflowUsageError
 from django_rivet.engine.history import History
 from django_rivet.engine.ports import Host
-from django_rivet.engine.suspend import Broken, LeaseLost, RaceLost, Unwind
+from django_rivet.engine.suspend import NOTHING_LANDS, RaceLost, Unwind
 
 
 class Guarded(Protocol):
@@ -28,7 +28,7 @@ class Guarded(Protocol):
 
 def breaks_off(reason: BaseException) -> bool:
     """Whether it is unknown what was committed, or nothing may be any more: that ends the pass, whoever has won."""
-    return isinstance(reason, (LeaseLost, Broken)) or not isinstance(reason, (Exception, Unwind))
+    return isinstance(reason, NOTHING_LANDS) or not isinstance(reason, (Exception, Unwind))
 
 
 class Losing(Protocol):
