@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from typing import Any
@@ -28,7 +29,12 @@ def connections_of(url: str) -> set[str]:
 
 async def close(layer: Any) -> None:
     """Close its connections of the running event loop."""
-    await (layer.flush() if isinstance(layer, RedisPubSubChannelLayer) else layer.close_pools())
+    # The core layer's own close_pools() closes those of other loops as well, which only these can wait for.
+    of_this_loop = (
+        layer if isinstance(layer, RedisPubSubChannelLayer) else layer._layers.get(asyncio.get_running_loop())
+    )
+    if of_this_loop is not None:
+        await of_this_loop.flush()
 
 
 class Door:
