@@ -6,6 +6,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from celery import Celery, Task, shared_task
@@ -40,7 +41,7 @@ def drive(actor_id: str, epoch: int | None = None, message: int | None = None) -
     try:
         # Whatever came in while it was driven, with a hint that found it taken, is seen by another look.
         hint = Hint(epoch, message)
-        while not shutdown.is_requested() and drive_once(instance, worker, hint):
+        while not shutdown.is_requested() and drive_once(instance, replace(worker, slice_ends=slice_ends), hint):
             hint = Hint()
             if time.monotonic() >= slice_ends:
                 if _ring(instance, ring_now):

@@ -125,7 +125,14 @@ class Drive:
     def __init__(self, actor: Actor[Any], claim: Claim, history: History, worker: Worker) -> None:
         self.actor = actor
         self.claim = claim
-        self.host = DriveHost(actor, claim, history, may_pause=worker.may_pause, evicted=worker.evicted)
+        self.host = DriveHost(
+            actor,
+            claim,
+            history,
+            may_pause=worker.may_pause,
+            slice_ends=worker.slice_ends,
+            evicted=worker.evicted,
+        )
         stored = load_run_error(claim.error)
         self.error = stored if claim.status == "rolling_back" else None
         """Why the workflow rolls back."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 import time
 import uuid
@@ -57,6 +58,7 @@ class DriveHost:
         history: History,
         *,
         may_pause: bool = True,
+        slice_ends: float = math.inf,
         evicted: Callable[[], bool] = lambda: False,
     ) -> None:
         settings = get_settings()
@@ -77,7 +79,7 @@ class DriveHost:
         self.run_limit = RunLimit(self.definition.meta.run_timeout, claim.started_at)
         self._actor_id = claim.lease.actor_id
         self._clock = claim.now, claim.read_at
-        self._slice_ends = time.monotonic() + settings.SLICE_SECONDS
+        self._slice_ends = min(time.monotonic() + settings.SLICE_SECONDS, slice_ends)
         self._may_pause = may_pause
         self._body_noticed_eviction = False
         self._evicted = evicted

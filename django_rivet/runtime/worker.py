@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import uuid
@@ -25,6 +26,8 @@ class Worker:
     """Whether short waits are spent in memory."""
     waits_in_line: bool = True
     """Whether an actor of a type with ``max_running`` has to be the next one; a free slot is needed in any case."""
+    slice_ends: float = math.inf
+    """On this process's monotonic clock: an actor that is driven several times in a row has one slice for all."""
     evicted: Callable[[], bool] = lambda: False
     keep_alive: Callable[[Lease], AbstractContextManager[None]] = heartbeat.of
 

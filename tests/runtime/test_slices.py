@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from django.test import override_settings
 
 from django_rivet import Actor, CriticalError, workflow
+from django_rivet.runtime import celery_tasks
 from django_rivet.runtime.drive import drive as drive_once
-from django_rivet.runtime.worker import in_process_worker
+from django_rivet.runtime.worker import Worker, in_process_worker
+from django_rivet.store.runs import Hint
 from django_rivet.testing import isolated_actors, now
 
 pytestmark = pytest.mark.django_db
@@ -95,3 +99,38 @@ def test_a_rollback_slower_than_its_slice_gets_to_its_end() -> None:
     assert drives_until(trip, "failed") <= 8
 
     assert log == ["a", "b", "c", "undo c", "undo b", "undo a"]
+
+
+@override_settings(RIVET={"SLICE_SECONDS": 60})
+def test_an_actor_that_is_driven_again_at_once_has_what_is_left_of_its_slice() -> None:
+    """With a slice for each drive it could have almost two before it goes behind the others."""
+    log: list[str] = []
+
+    class Long(Actor):
+        @workflow
+        def run(self, ctx):
+            for name in ("a", "b", "c"):
+                ctx.step(name, log.append, name)
+
+    long = Long.create("one")
+
+    drive_once(UUID(long.id), replace(WORKER, slice_ends=time.monotonic()))
+
+    assert log == ["a"]
+
+
+@override_settings(RIVET={"SLICE_SECONDS": 60})
+def test_all_drives_of_one_task_share_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task goes on with its actor as long as that has something to do."""
+    ends: list[float] = []
+
+    def drive_a_few_times(actor_id: UUID, worker: Worker, hint: Hint) -> bool:
+        ends.append(worker.slice_ends)
+        return len(ends) < 3
+
+    monkeypatch.setattr(celery_tasks, "drive_once", drive_a_few_times)
+
+    celery_tasks.drive(str(uuid4()))
+
+    assert len(ends) == 3
+    assert len(set(ends)) == 1
