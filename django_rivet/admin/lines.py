@@ -13,8 +13,8 @@ from django_rivet.admin import words
 from django_rivet.admin.frames import Trace, read_trace
 from django_rivet.admin.text import Excerpt, excerpt, pretty_json, visible
 from django_rivet.admin.timeline import Bar, Timeline, begun
-from django_rivet.engine.entries import ErrorInfo
-from django_rivet.runtime.history_view import WITH_BRANCHES, HistoryEntry, RollbackRecord, decision_of
+from django_rivet.engine.entries import FORKS, ErrorInfo
+from django_rivet.runtime.history_view import HistoryEntry, RollbackRecord, decision_of
 
 MAX_OUTPUT = 2000
 MAX_VALUE = 60
@@ -187,7 +187,7 @@ def _trace(error: ErrorInfo | None) -> Trace | None:
 
 def _output(node: HistoryEntry) -> str:
     # The output of a failed block is its failure once more; what branches returned stands with them.
-    if node.kind in WITH_BRANCHES or node.output in (None, "null", "[null]", "[null,null]") or node.status == "failed":
+    if node.kind in FORKS or node.output in (None, "null", "[null]", "[null,null]") or node.status == "failed":
         return ""
     return str(node.output)
 

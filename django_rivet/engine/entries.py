@@ -23,6 +23,10 @@ class Kind(StrEnum):
     VALUE = "value"
 
 
+FORKS = (Kind.JOIN, Kind.RACE)
+"""What has branches."""
+
+
 class EntryStatus(StrEnum):
     PENDING = "pending"
     """A wait that is not over, or a failed entry that ``recover()`` has put back."""

@@ -9,6 +9,7 @@ from itertools import count
 
 from django_rivet.engine.baton import Baton
 from django_rivet.engine.entries import (
+    FORKS,
     Compensation,
     Completion,
     Entry,
@@ -21,7 +22,7 @@ from django_rivet.engine.exceptions import HistoryDivergedError
 from django_rivet.engine.location import ROOT, child, is_under, parent, scopes_around
 from django_rivet.engine.notes import Changes, Notes
 
-_CONSTRUCTS = (Kind.LOOP, Kind.ITERATION, Kind.BLOCK, Kind.JOIN, Kind.RACE, Kind.BRANCH)
+_CONSTRUCTS = (Kind.LOOP, Kind.ITERATION, Kind.BLOCK, *FORKS, Kind.BRANCH)
 
 _REPLAYED = (EntryStatus.COMPLETED, EntryStatus.FAILED, EntryStatus.RUNNING, EntryStatus.OPEN)
 
@@ -100,7 +101,7 @@ class History:
         if apart is None or apart in around:
             return False
         fork = self.entries.get(parent(apart))
-        return fork is not None and fork.kind in (Kind.JOIN, Kind.RACE) and path != fork.path
+        return fork is not None and fork.kind in FORKS and path != fork.path
 
     # Visiting --------------------------------------------------------------------------------
 
@@ -134,7 +135,7 @@ class History:
         self.refuse_unvisited(scope, reason)
         for around in scopes_around(scope):
             # Of a loop's iterations those that have ended are not entered again; branches come in any order.
-            if around not in self.entries or self.entries[around].kind not in (Kind.LOOP, Kind.JOIN, Kind.RACE):
+            if around not in self.entries or self.entries[around].kind not in (Kind.LOOP, *FORKS):
                 self.refuse_unvisited(around, reason)
 
     def refuse_unvisited(self, scope: str, reason: str) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from django_rivet.engine.entries import Compensation, Entry, EntryStatus, Kind, UndoStatus
+from django_rivet.engine.entries import FORKS, Compensation, Entry, EntryStatus, Kind, UndoStatus
 from django_rivet.engine.location import is_under, parent, scopes_around
 from django_rivet.engine.verbs.branches import winner_of
-
-_FORKS = (Kind.JOIN, Kind.RACE, Kind.BRANCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,7 @@ def after_failure(entries: Mapping[str, Entry], undone: Iterable[Compensation], 
     ``undone``: the compensations that were carried out. A failure that the workflow caught stays as recorded.
     """
     failed = [e for p in through if (e := entries.get(p)) is not None and e.status is not EntryStatus.COMPLETED]
-    put_back = {e.path: fresh(e, EntryStatus.PENDING, e.run) for e in failed if e.kind not in _FORKS}
+    put_back = {e.path: fresh(e, EntryStatus.PENDING, e.run) for e in failed if e.kind not in (*FORKS, Kind.BRANCH)}
     for compensation in undone:
         entry = entries.get(compensation.path)
         if entry is None or entry.run != compensation.run or _is_past(entries, entry.path):
@@ -106,7 +104,7 @@ def _reopened(entries: Mapping[str, Entry], put_back: Collection[str]) -> list[E
     return [
         replace(e, status=EntryStatus.RUNNING, ended_at=None)
         for e in entries.values()
-        if e.kind in (Kind.LOOP, Kind.JOIN, Kind.RACE)
+        if e.kind in (Kind.LOOP, *FORKS)
         and ((e.kind is Kind.LOOP and e.status is EntryStatus.FAILED) or any(is_under(p, e.path) for p in put_back))
         and e.status is not EntryStatus.RUNNING
     ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django_rivet.engine import codec
-from django_rivet.engine.entries import Compensation, Entry, EntryStatus, Kind, ReceivedMessage, UndoStatus
+from django_rivet.engine.entries import FORKS, Compensation, Entry, EntryStatus, Kind, ReceivedMessage, UndoStatus
 from django_rivet.engine.location import child, is_under, parent, scopes_around
 from django_rivet.engine.recovery import Recovery, after_failure, fresh, has_lost
 from django_rivet.engine.verbs.branches import undecided
@@ -160,7 +160,7 @@ def _lost(entries: Mapping[str, Entry], aside: Mapping[str, Entry]) -> list[tupl
 def _forks(entries: Mapping[str, Entry], aside: Mapping[str, Entry]) -> dict[str, Entry]:
     """The joins and races that stay, and have not ended without what is set aside."""
     around = [entries[p] for p in _scopes_around_all(aside.values()) if p in entries and p not in aside]
-    return {e.path: e for e in around if e.kind in (Kind.JOIN, Kind.RACE)}
+    return {e.path: e for e in around if e.kind in FORKS}
 
 
 def _numbered_runs(aside: Iterable[Entry], undone: Iterable[Compensation]) -> list[Entry]:

@@ -14,16 +14,13 @@ from django.db.models import Q
 
 from django_rivet.actors.exceptions import ActorNotFoundError
 from django_rivet.engine import codec
-from django_rivet.engine.entries import ErrorInfo, Kind
+from django_rivet.engine.entries import FORKS, ErrorInfo, Kind
 from django_rivet.engine.location import child, parent
 from django_rivet.models import Compensation as CompensationRow
 from django_rivet.models import Entry as EntryRow
 from django_rivet.store import turns
 from django_rivet.store.database import alias
 from django_rivet.store.records import UNREADABLE, load_error
-
-WITH_BRANCHES = ("join", "race")
-"""Kinds of entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +177,14 @@ def entry_of(row: EntryRow, undo: CompensationRow | None) -> HistoryEntry:
 
 def branches_of(kind: str, status: str, output: str | None) -> tuple[str, ...]:
     """Those that an entry which is not over was begun with."""
-    if kind not in WITH_BRANCHES or status in ("completed", "failed", "cancelled"):
+    if kind not in FORKS or status in ("completed", "failed", "cancelled"):
         return ()
     try:
         stored = codec.decode(output or "[]")
     except ValueError:
         return ()
-    # A list of them, alone or with who has won.
-    names = stored[0] if isinstance(stored, list) and stored and isinstance(stored[0], list) else stored
+    # Behind them stands who has won.
+    names = stored[0] if isinstance(stored, list) and stored else None
     return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
 
