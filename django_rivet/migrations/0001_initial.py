@@ -289,14 +289,20 @@ class Migration(migrations.Migration):
             model_name="compensation",
             name="actor",
             field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE, related_name="compensations", to="django_rivet.actor"
+                db_index=False,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="compensations",
+                to="django_rivet.actor",
             ),
         ),
         migrations.AddField(
             model_name="entry",
             name="actor",
             field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE, related_name="entries", to="django_rivet.actor"
+                db_index=False,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="entries",
+                to="django_rivet.actor",
             ),
         ),
         migrations.AddField(

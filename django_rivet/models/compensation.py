@@ -12,7 +12,7 @@ class Compensation(models.Model):
     """The rollback handler that a completed step registered; see ``engine/entries.py``."""
 
     id = models.BigAutoField(primary_key=True)
-    actor = models.ForeignKey(Actor, models.CASCADE, related_name="compensations")
+    actor = models.ForeignKey(Actor, models.CASCADE, related_name="compensations", db_index=False)
     path = models.TextField(_("step"))
     run = models.PositiveIntegerField(default=0)
     scope = models.TextField(_("undo scope"), blank=True)

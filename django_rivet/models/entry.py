@@ -12,7 +12,7 @@ class Entry(models.Model):
     """One recorded thing that a workflow did or waits for; see ``engine/entries.py``."""
 
     id = models.BigAutoField(primary_key=True)
-    actor = models.ForeignKey(Actor, models.CASCADE, related_name="entries")
+    actor = models.ForeignKey(Actor, models.CASCADE, related_name="entries", db_index=False)
     path = models.TextField(_("path"))
     kind = models.CharField(_("kind"), max_length=20)
     status = models.CharField(_("status"), max_length=20)

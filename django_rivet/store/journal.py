@@ -63,14 +63,17 @@ class Release:
 def load_history(actor_id: uuid.UUID) -> History:
     """The whole live history in one statement."""
     entries: dict[str, Entry] = {}
-    compensations: dict[str, Compensation] = {}
+    owed: dict[tuple[str, int], Compensation] = {}
     width = len(ENTRY_COLUMNS)
-    for values in rows(sql.HISTORY, [actor_id]):
-        entry = entry_from(values[:width])
-        entries[entry.path] = entry
-        if values[width] is not None:
-            compensations[entry.path] = compensation_from(values[width:])
-    return History(entries, compensations)
+    for values in rows(sql.HISTORY, [actor_id, actor_id]):
+        if values[0] is not None:
+            entry = entry_from(values[:width])
+            entries[entry.path] = entry
+        else:
+            compensation = compensation_from(values[width:])
+            owed[compensation.path, compensation.run] = compensation
+    runs = ((path, entry.run) for path, entry in entries.items())
+    return History(entries, {run[0]: owed[run] for run in runs if run in owed})
 
 
 def write_changes(lease: Lease, changes: Changes) -> None:

@@ -100,13 +100,14 @@ STAND_STILL = """
     WHERE actor_id = %s AND epoch = %s AND pausing RETURNING epoch
 """
 
+# No join: where PostgreSQL knows nothing about the tables yet, it would compare each entry with each compensation.
 HISTORY = f"""
-    SELECT {", ".join(f"e.{c}" for c in ENTRY_COLUMNS)}, {", ".join(f"c.{c}" for c in COMPENSATION_COLUMNS)}
-    FROM django_rivet_entry e
-    LEFT JOIN django_rivet_compensation c
-        ON c.actor_id = e.actor_id AND c.path = e.path AND c.run = e.run AND c.status IN ('owed', 'failed')
-    WHERE e.actor_id = %s AND e.retired IS NULL
-    ORDER BY e.seq
+    SELECT {", ".join(ENTRY_COLUMNS)}, {", ".join("NULL" for _ in COMPENSATION_COLUMNS)}
+    FROM django_rivet_entry WHERE actor_id = %s AND retired IS NULL
+    UNION ALL
+    SELECT {", ".join("NULL" for _ in ENTRY_COLUMNS)}, {", ".join(COMPENSATION_COLUMNS)}
+    FROM django_rivet_compensation WHERE actor_id = %s AND status IN ('owed', 'failed')
+    ORDER BY seq
 """  # noqa: S608 - columns come from constants
 
 UPSERT_ENTRIES = f"""
