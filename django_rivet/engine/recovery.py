@@ -46,7 +46,13 @@ def after_failure(entries: Mapping[str, Entry], undone: Iterable[Compensation], 
     reopened = [e for e in _reopened(entries, (*put_back, *branches)) if e.path not in removed]
     # What runs again behind something that runs again may not be reached before that has failed a few times.
     replaced = [replace(entry, binds=entry.binds and entry.seq == oldest) for entry in put_back.values()]
-    return Recovery((*replaced, *again, *reopened), tuple(removed), tuple(unbound))
+    return Recovery((*replaced, *without_binding(unbound, [*again, *reopened])), tuple(removed), tuple(unbound))
+
+
+def without_binding(unbound: Iterable[str], entries: Iterable[Entry]) -> list[Entry]:
+    """``entries``, of which those at the paths ``unbound`` bind nothing: a new record would bind again."""
+    loose = frozenset(unbound)
+    return [replace(e, binds=e.binds and e.path not in loose) for e in entries]
 
 
 def fresh(entry: Entry, status: EntryStatus, run: int) -> Entry:

@@ -9,7 +9,7 @@ from datetime import datetime
 from django_rivet.engine import codec
 from django_rivet.engine.entries import FORKS, Compensation, Entry, EntryStatus, Kind, ReceivedMessage, UndoStatus
 from django_rivet.engine.location import child, is_under, parent, scopes_around
-from django_rivet.engine.recovery import Recovery, after_failure, fresh, has_lost
+from django_rivet.engine.recovery import Recovery, after_failure, fresh, has_lost, without_binding
 from django_rivet.engine.verbs.branches import undecided
 from django_rivet.engine.verbs.receive import uncompleted
 
@@ -56,7 +56,7 @@ def rewind(
     undone = [c for c in every if c.status in (UndoStatus.COMPLETED, UndoStatus.CONFIRMED)]
     # What was undone in front of the step runs again as after recover(): nothing may build on it.
     before = after_failure(kept, undone, frozenset())
-    replaced = {p: e for p, e in opened.items() if p not in before.removed}
+    replaced = {e.path: e for e in without_binding(before.unbound, opened.values()) if e.path not in before.removed}
     replaced |= {e.path: e for e in before.replaced}
     run_again = frozenset(e.path for e in before.replaced if e.kind is Kind.STEP)
     # An earlier recover() may have put back what this workflow has not reached again.

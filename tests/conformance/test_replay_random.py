@@ -12,7 +12,7 @@ from django_rivet import UnknownEntryError
 from django_rivet.models import Message
 from django_rivet.testing import isolated_actors
 from tests.conformance.machine import drive_to_the_end, machine, suffer
-from tests.conformance.programs import Accident, Block, Loop, Receive, Sleep, Step, accidents, programs
+from tests.conformance.programs import Accident, Block, Loop, Receive, Sleep, Step, Value, accidents, programs
 
 # Shrinking a failure takes longer than a test may.
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
@@ -53,6 +53,15 @@ def is_replayed(handle: Any, step: str) -> bool:
     sent=0,
     which=[0.6, 0.2],
     mishaps=[Accident("before", 3)],
+)
+@example(
+    # Loops that were opened again stood in front of what was undone before them, and ran again behind them.
+    program=Block(
+        (Loop((Step(undoable=True), Loop((Value("uuid"), Value("uuid"))))), Receive()), checkpoint=True, raises=True
+    ),
+    sent=0,
+    which=[0.3],
+    mishaps=[],
 )
 def test_replay_01_07_a_random_program_that_is_replayed_ends_as_it_had_ended(program, sent, which, mishaps):
     """Whatever it suffers on the way; no message is lost, and a failed one can be recovered, and replayed then."""
