@@ -142,8 +142,10 @@ def cookie(operator: User) -> str:
 @pytest.fixture
 def fresh_sender() -> Iterator[None]:
     """A publisher that has told nobody yet, and leaves no connection behind."""
+    silence(publisher._sender)
     publisher._begin_anew()
     yield
+    silence(publisher._sender)
     layer: Any = get_channel_layer()
     if publisher._sender._thread is not None and publisher.leads_elsewhere(layer):
         asyncio.run_coroutine_threadsafe(close(layer), publisher._sender._loop).result(10)
@@ -170,6 +172,13 @@ def guarded_layer(request, settings, door, fresh_sender, monkeypatch):
 
 
 # What tests call ---------------------------------------------------------------------------------
+
+
+def silence(sender: Any) -> None:
+    """What it has not told by now would go to the next test's channel layer, over a connection of its own."""
+    with sender._lock:
+        sender._waiting.clear()
+    assert sender.idle.wait(10)
 
 
 def cookie_of(user: User) -> str:
