@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -39,7 +40,13 @@ def start_demo(folder: Path) -> Iterator[Demo]:
         process = subprocess.Popen(
             [sys.executable, "-m", "example_project.demo", *options],
             cwd=PROJECT,
-            env={**own, "RIVET_DEMO_DIR": str(folder), "PYTHONUNBUFFERED": "1", **environment},
+            env={
+                **own,
+                "RIVET_DEMO_DIR": str(folder),
+                "PYTHONUNBUFFERED": "1",
+                "PYTHONFAULTHANDLER": "1",
+                **environment,
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -102,7 +109,10 @@ def test_a_demo_that_is_ended_takes_its_processes_along(start_demo: Demo, folder
     demo.send_signal(stop)
     demo.communicate(timeout=60)
 
-    eventually(lambda: not _left_over(folder), 10, "all processes are gone", folder / "worker.log")
+    try:
+        eventually(lambda: not _left_over(folder), 10, "all processes are gone")
+    except AssertionError:
+        pytest.fail(_where_they_stand(folder))
 
 
 def test_a_folder_that_no_demo_has_made_is_left_alone(start_demo: Demo, folder: Path) -> None:
@@ -119,15 +129,32 @@ def test_a_folder_that_no_demo_has_made_is_left_alone(start_demo: Demo, folder: 
 
 
 def _left_over(folder: Path) -> list[str]:
-    """Running processes of the demo in that folder, found by their environment."""
+    """Running processes of the demo in that folder, by their commands."""
+    return [" ".join(process.cmdline()) for process in _processes_of(folder)]
+
+
+def _processes_of(folder: Path) -> list[psutil.Process]:
+    """Found by their environment."""
     found = []
     for process in psutil.process_iter():
         try:
             if process.environ().get("RIVET_DEMO_DIR") == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(" ".join(process.cmdline()))
+                found.append(process)
         except psutil.Error:
             continue  # it is gone, or somebody else's
     return found
+
+
+def _where_they_stand(folder: Path) -> str:
+    """Of processes that did not end: who they are, and what they do. It ends them."""
+    told = []
+    for process in reversed(_processes_of(folder)):  # a child before its parent, which would take it along
+        with suppress(psutil.NoSuchProcess):
+            told.append(f"{process.pid}, {process.status()}, of {process.ppid()}: {' '.join(process.cmdline())}")
+            process.send_signal(signal.SIGABRT)  # Python's fault handler writes the stacks into the log
+            psutil.wait_procs([process], timeout=5)
+    logs = [f"--- {log}\n{log.read_text(errors='replace')[-6000:]}" for log in sorted(folder.glob("*.log"))]
+    return "\n".join(["left over:", *told, *logs])
 
 
 def _lines_of(order: str, told: str) -> list[str]:
