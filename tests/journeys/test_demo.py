@@ -128,13 +128,8 @@ def test_a_folder_that_no_demo_has_made_is_left_alone(start_demo: Demo, folder: 
     assert (folder / "thesis.txt").read_text() == "years of work"
 
 
-def _left_over(folder: Path) -> list[str]:
-    """Running processes of the demo in that folder, by their commands."""
-    return [" ".join(process.cmdline()) for process in _processes_of(folder)]
-
-
-def _processes_of(folder: Path) -> list[psutil.Process]:
-    """Found by their environment."""
+def _left_over(folder: Path) -> list[psutil.Process]:
+    """Running processes of the demo in that folder, found by their environment."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -148,7 +143,7 @@ def _processes_of(folder: Path) -> list[psutil.Process]:
 def _where_they_stand(folder: Path) -> str:
     """Of processes that did not end: who they are, and what they do. It ends them."""
     told = []
-    for process in reversed(_processes_of(folder)):  # a child before its parent, which would take it along
+    for process in reversed(_left_over(folder)):  # a child before its parent, which would take it along
         with suppress(psutil.NoSuchProcess):
             told.append(f"{process.pid}, {process.status()}, of {process.ppid()}: {' '.join(process.cmdline())}")
             process.send_signal(signal.SIGABRT)  # Python's fault handler writes the stacks into the log
