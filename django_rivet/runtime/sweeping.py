@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 import uuid
@@ -217,11 +218,21 @@ def _on_worker_shutting_down(**kwargs: Any) -> None:
     shutdown.request()
 
 
+_worker_pid: int | None = None
+"""The process of the worker itself. A process of its pool knows it where it was forked."""
+
+
 def _on_process_init(**kwargs: Any) -> None:
+    if os.getpid() == _worker_pid:
+        return  # solo: the worker is its own pool
+    if _worker_pid is not None and os.getppid() != _worker_pid:
+        os._exit(1)  # the worker died before Celery had asked the kernel to end this process along with it
     limits.process_is_replaceable()
 
 
 def _on_worker_init(sender: Any, **kwargs: Any) -> None:
+    global _worker_pid
+    _worker_pid = os.getpid()
     shutdown.withdraw()
     if get_settings().SWEEPER:
         add_to(sender.app)

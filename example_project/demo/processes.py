@@ -13,7 +13,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 STOPS_IN = 15.0
-"""Seconds a process has for what it is at; a worker without a broker takes about six to see that it should stop."""
+"""Seconds a process has for what it is at."""
 
 RESTART_PAUSE = 1.0
 

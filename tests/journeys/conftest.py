@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.journeys.workers import WorkerProcess
 
 LEASE_SECONDS = 2.0
 StartWorker = Callable[..., WorkerProcess]
+Configure = Callable[[str], None]
 
 
 @pytest.fixture
@@ -43,5 +45,17 @@ def start_worker(child_environment: dict[str, str], ledger: Path, tmp_path: Path
 
     yield start
     for worker in started:
-        if worker.process.poll() is None:
+        with suppress(ProcessLookupError):  # what a worker that has ended may have left behind goes too
             worker.kill()
+
+
+@pytest.fixture
+def configure(child_environment: dict[str, str], tmp_path: Path) -> Configure:
+    """Give the project of the workers to come some lines of settings more."""
+
+    def add(lines: str) -> None:
+        (tmp_path / "own_settings.py").write_text(f"from tests.settings import *\n{lines}\n")
+        child_environment["DJANGO_SETTINGS_MODULE"] = "own_settings"
+        child_environment["PYTHONPATH"] = str(tmp_path)
+
+    return add

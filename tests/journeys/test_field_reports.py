@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import redis
 from django_rivet.models import WorkflowRun
 from django_rivet.runtime.handles import Handle
 from tests.journeys.actors import PatientActor
-from tests.journeys.conftest import StartWorker
+from tests.journeys.conftest import Configure, StartWorker
 from tests.journeys.field_actors import (
     ClerkActor,
     CutOffActor,
@@ -33,20 +33,6 @@ pytestmark = [pytest.mark.journey, pytest.mark.django_db(transaction=True)]
 QUICK = {"LEASE_SECONDS": 1.0, "SWEEP_SECONDS": 0.2}
 LATE_SECONDS = 2.0
 """One sweep, and what a busy machine takes."""
-
-Configure = Callable[[str], None]
-
-
-@pytest.fixture
-def configure(child_environment: dict[str, str], tmp_path: Path) -> Configure:
-    """Give the project of the workers to come some lines of settings more."""
-
-    def add(lines: str) -> None:
-        (tmp_path / "field_settings.py").write_text(f"from tests.settings import *\n{lines}\n")
-        child_environment["DJANGO_SETTINGS_MODULE"] = "field_settings"
-        child_environment["PYTHONPATH"] = str(tmp_path)
-
-    return add
 
 
 def all_wait(actors: Sequence[Handle]) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from django_rivet.runtime import limits
 from tests.journeys.actors import OrderActor
 from tests.journeys.conftest import StartWorker
 from tests.journeys.hanging_actors import HangingActor
@@ -70,3 +72,13 @@ def test_a_prefork_process_ends_for_a_body_that_swallows_everything(
     assert actor.output == "interrupted"
     assert "swallows its time-out" in worker.log.read_text()
     assert "late:swallow_all" not in effects(ledger)
+
+
+def test_a_solo_worker_outlives_a_body_that_swallows_everything(start_worker: StartWorker, ledger: Path) -> None:
+    """Nobody would start another one in its place: it waits for the body, and others go on meanwhile."""
+    worker = start_worker("--pool=solo")
+    HangingActor.create("swallow_all")
+    eventually(lambda: "begin:swallow_all" in effects(ledger), 30, "the body begins", worker.log)
+
+    with pytest.raises(subprocess.TimeoutExpired):
+        worker.process.wait(1 + limits.STUBBORN_SECONDS + 1)

@@ -6,14 +6,15 @@ import os
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 from django.db import connection
 
 from tests.journeys.actors import LockingActor, ManyStepsActor, OrderActor, PatientActor, StubbornActor
-from tests.journeys.conftest import LEASE_SECONDS, StartWorker
+from tests.journeys.conftest import LEASE_SECONDS, Configure, StartWorker
 from tests.journeys.models import Effect
 from tests.journeys.outside import effects
-from tests.journeys.workers import eventually
+from tests.journeys.workers import WorkerProcess, eventually
 
 pytestmark = [pytest.mark.journey, pytest.mark.django_db(transaction=True)]
 
@@ -56,6 +57,63 @@ def test_a_worker_without_a_broker_does_all_of_it(start_worker: StartWorker, led
 
     eventually(lambda: all(len(actor.state.confirmed) == 2 for actor in actors), 30, "orders are confirmed", worker.log)
     assert [actor.state.rejected for actor in actors] == [[f"{actor.key}-1"] for actor in actors]
+
+
+def test_pool_processes_that_are_killed_while_they_wait_for_work_hold_nobody_up(
+    start_worker: StartWorker, ledger: Path
+) -> None:
+    """One after another, so that one of them held whatever lets a process take work; others take its place."""
+    # Given a worker without a broker whose pool has worked and is idle
+    worker = start_worker("--concurrency=2")
+    _confirm_an_order("before", worker)
+    main = psutil.Process(worker.process.pid)
+
+    # When each of its processes is killed, from outside and alone
+    for process in main.children():
+        process.kill()
+        process.wait(10)
+        eventually(lambda: len(main.children()) == 2, 20, "it is replaced", worker.log)
+
+    # Then work that comes in is done as before, by that worker
+    for number in range(4):
+        _confirm_an_order(f"after-{number}", worker)
+    assert worker.process.poll() is None
+
+
+def test_a_worker_that_is_killed_while_its_pool_starts_takes_the_pool_along(
+    start_worker: StartWorker, configure: Configure
+) -> None:
+    """A process that has only just been forked has not asked the kernel yet to end it with its parent."""
+    # Given a worker whose processes take a second to ask
+    configure(ASKS_LATE)
+    worker = start_worker("--concurrency=2")
+    main = psutil.Process(worker.process.pid)
+    eventually(lambda: len(main.children()) == 2, 30, "the pool starts", worker.log)
+    pool = main.children()
+
+    # When the worker is killed alone
+    main.kill()
+
+    # Then they end as well
+    eventually(lambda: not any(process.is_running() for process in pool), 10, "the pool has ended", worker.log)
+
+
+ASKS_LATE = """
+import time
+from celery.signals import worker_init
+
+@worker_init.connect(weak=False)
+def delay(**kwargs):
+    from celery import platforms
+
+    ask = platforms.set_pdeathsig
+
+    def ask_late(name):
+        time.sleep(1)
+        ask(name)
+
+    platforms.set_pdeathsig = ask_late
+"""
 
 
 def test_a_worker_that_is_told_to_stop_hands_its_actor_over_at_once(
@@ -111,3 +169,9 @@ def test_a_worker_that_is_frozen_with_locks_is_cut_off_and_cannot_write(
         eventually(lambda: other.state.confirmed == ["1"], 30, "the thawed one goes on with other work", first.log)
     assert actor.state.done == 1
     assert Effect.objects.filter(name="held").count() == 1
+
+
+def _confirm_an_order(key: str, worker: WorkerProcess) -> None:
+    actor = OrderActor.create(key)
+    actor.send("orders", {"id": key})
+    eventually(lambda: actor.state.confirmed == [key], 20, f"the order {key} is confirmed", worker.log)

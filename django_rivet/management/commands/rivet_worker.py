@@ -8,11 +8,15 @@ from celery import Celery, _state, current_app
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import connections
 
-from django_rivet.runtime import sweeping
+from django_rivet.runtime import embedded, sweeping
 from django_rivet.runtime.bell import has_broker
 from django_rivet.runtime.celery_tasks import keep_connections
 
-POLLING_SECONDS = 0.05
+ONE_QUEUE = (
+    "With this broker all processes of a prefork pool take their work from one queue behind one lock: if one is killed "
+    "while it waits for work, this worker drives nothing more until it is started again. "
+    "Use Redis, RabbitMQ or no broker, or --pool threads."
+)
 
 
 class Command(BaseCommand):
@@ -33,6 +37,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         app = celery_app()
+        if shares_one_queue(app, options["pool"]):
+            self.stderr.write(self.style.WARNING(ONE_QUEUE))
         sweeping.add_to(app)
         keep_connections(app, options["pool"])
         # A connection that the parent opened must not be shared by the children it forks.
@@ -55,8 +61,11 @@ def celery_app() -> Celery:
     if not app.conf.broker_url:
         app.conf.update(broker_url="memory://localhost/")
     if not has_broker(app):
-        # The sweeper's hints come from this very process; kombu would look for them once a second.
-        options = {"polling_interval": POLLING_SECONDS, **app.conf.broker_transport_options}
-        app.conf.update(broker_transport_options=options)
+        app.conf.update(broker_transport=embedded.NAME)
     app.loader.import_task_module("django_rivet.tasks")
     return app
+
+
+def shares_one_queue(app: Celery, pool: str) -> bool:
+    """Whether Celery lets the pool's processes share a queue, as it does where kombu's transport has no event loop."""
+    return pool == "prefork" and not app.connection_for_read().transport.implements.asynchronous
