@@ -43,3 +43,33 @@ class PartyActor(Actor):
 
     def cancel(self, rollback, what: str) -> None:
         time.sleep(0.1)
+
+
+class TenderActor(Actor):
+    """Reserves with two suppliers, and takes whoever says yes first."""
+
+    north = Queue(str)
+    south = Queue(str)
+
+    @workflow
+    def run(self, ctx):
+        ctx.rollback_checkpoint("order")
+        winner, _ = ctx.race("supplier", {"north": self.ask_north, "south": self.ask_south}, rollback_losers=True)
+        ctx.step("confirm", self.confirm, winner)
+
+    def ask_north(self, branch):
+        branch.step("reserve", self.reserve, "north", rollback=self.give_back)
+        return branch.queue.next("answer", names=["north"]).body
+
+    def ask_south(self, branch):
+        branch.step("reserve", self.reserve, "south", rollback=self.give_back)
+        return branch.queue.next("answer", names=["south"]).body
+
+    def reserve(self, where: str) -> str:
+        return f"{where}-1"
+
+    def give_back(self, rollback, reservation: str) -> None:
+        time.sleep(0.1)
+
+    def confirm(self, where: str) -> str:
+        return where
