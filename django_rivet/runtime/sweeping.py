@@ -20,6 +20,7 @@ from django.db import connections
 from django_rivet.conf import get_settings
 from django_rivet.runtime import connecting, limits, shutdown
 from django_rivet.runtime.bell import has_broker, queue_of, send, waiting_hints
+from django_rivet.runtime.forking import undisturbed
 from django_rivet.runtime.run_limits import wake_overdue_runs
 from django_rivet.store import runs
 from django_rivet.store.database import alias
@@ -152,16 +153,20 @@ class Sweeper:
 
     def _run(self) -> None:
         while not self._stop.wait(self._pause):
-            try:
-                self._begin()
-                self.sweep()
-                self.tidy()
-                self.mind_deploys()
-            except Exception:
-                # A sweeper that dies would leave timers to nobody: the next sweep may find the database again.
-                logger.exception("a sweep failed; the next one comes in %g s", self._pause)
-                connections[alias()].close()
+            with undisturbed():
+                self._look()
         connections[alias()].close()
+
+    def _look(self) -> None:
+        try:
+            self._begin()
+            self.sweep()
+            self.tidy()
+            self.mind_deploys()
+        except Exception:
+            # A sweeper that dies would leave timers to nobody: the next sweep may find the database again.
+            logger.exception("a sweep failed; the next one comes in %g s", self._pause)
+            connections[alias()].close()
 
     def _begin(self) -> None:
         if not self._has_begun:
