@@ -37,6 +37,9 @@ def undisturbed() -> Iterator[None]:
 
 class _Work:
     def __init__(self) -> None:
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
         self.lock = threading.Lock()
         self.kept: list[BaseDatabaseWrapper] = []
         self._held = threading.local()
@@ -63,10 +66,5 @@ def _shared(kept: list[BaseDatabaseWrapper]) -> list[BaseDatabaseWrapper]:
     return kept
 
 
-def _begin_anew() -> None:
-    global _work
-    _work = _Work()
-
-
 _work = _Work()
-os.register_at_fork(before=lambda: _work.pause(), after_in_parent=lambda: _work.resume(), after_in_child=_begin_anew)
+os.register_at_fork(before=_work.pause, after_in_parent=_work.resume, after_in_child=_work.begin_anew)
