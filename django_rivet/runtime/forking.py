@@ -1,14 +1,14 @@
 """A worker's process forks whenever Celery replaces a process of its pool, whatever its threads are at.
 
-The new process gets a copy of what they have half done: a lock inside of SQLite that another thread holds at that moment
-is never released in it, and it would share SQLite's file locks, psycopg's pool and the sockets of connections.
+The new process gets a copy of what they have half done: a lock inside of SQLite that another thread holds then is never
+released in it, and it would share SQLite's file locks, psycopg's pool and the sockets of connections.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from django.db import connections
@@ -41,7 +41,7 @@ class _Work:
 
     def begin_anew(self) -> None:
         self.lock = threading.Lock()
-        self.kept: list[BaseDatabaseWrapper] = []
+        self.kept: Sequence[BaseDatabaseWrapper] = ()
         self._held = threading.local()
 
     def pause(self) -> None:
@@ -58,7 +58,7 @@ class _Work:
             self.lock.release()
 
 
-def _shared(kept: list[BaseDatabaseWrapper]) -> list[BaseDatabaseWrapper]:
+def _shared(kept: Sequence[BaseDatabaseWrapper]) -> Sequence[BaseDatabaseWrapper]:
     """Another thread may close them, too."""
     for each in kept:
         if not each.allow_thread_sharing:
