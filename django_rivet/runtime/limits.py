@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
 
 from django_rivet.engine.exceptions import StepTimeoutError
-from django_rivet.runtime.beside import current_attempt
+from django_rivet.runtime.beside import CutOff, current_attempt
+from django_rivet.store.cutting import Cutter
 from django_rivet.store.database import abandon_queries
 
 AGAIN_SECONDS = 0.25
@@ -58,7 +59,7 @@ def time_limit(seconds: float, what: str) -> Iterator[None]:
     try:
         with _limit(seconds, what):
             yield
-    except _OutOfTime:
+    except (_OutOfTime, CutOff):
         abandon_queries()
         raise StepTimeoutError(f"{what} ran longer than {seconds:g} s") from None
     except Exception as error:
@@ -82,10 +83,16 @@ def _limit(seconds: float, what: str) -> AbstractContextManager[None]:
 def _alarm(seconds: float, what: str) -> Iterator[None]:
     gives_up = time.monotonic() + seconds + STUBBORN_SECONDS
 
+    def refuse() -> None:
+        raise CutOff(f"{what} is past its time limit of {seconds:g} s: nothing of it is kept")
+
+    cutter = Cutter(refuse)
+
     def ring(signum: int, frame: FrameType | None) -> None:
         if _process_is_replaceable and time.monotonic() >= gives_up:
             logger.critical("%s swallows its time-out; the worker process ends for it", what)
             os._exit(1)
+        cutter.cut()
         raise _OutOfTime
 
     before = signal.signal(signal.SIGALRM, ring)
@@ -101,6 +108,7 @@ def _alarm(seconds: float, what: str) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        cutter.end()
         if outer_left:
             # A limit of somebody else (a test runner's, an outer step's) goes on where it stood.
             passed = time.monotonic() - started

@@ -12,6 +12,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_rivet.models import Actor
 
+SQLITE_INSTRUCTIONS = 100_000
+"""Between two looks at the signals that have come; a few milliseconds."""
+
 CANCEL_SECONDS = 5.0
 """How long to wait for PostgreSQL to take a cancellation; then the connection is closed."""
 
@@ -69,6 +72,18 @@ def abandon_queries() -> None:
     for each in connections.all(initialized_only=True):
         if each.vendor == "postgresql" and each.connection is not None and not each.connection.closed:
             _abandon_query(each)
+
+
+def let_signals_in(sender: Any, connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
+    """For Django's ``connection_created``. Python runs a signal's handler between instructions of its own, of which
+    there are none while SQLite computes: unless it calls Python now and then.
+    """
+    if connection.vendor == "sqlite":
+        connection.connection.set_progress_handler(_look_up, SQLITE_INSTRUCTIONS)
+
+
+def _look_up() -> None:
+    """Python, which a function written in C would not be."""
 
 
 def _abandon_query(conn: BaseDatabaseWrapper) -> None:
