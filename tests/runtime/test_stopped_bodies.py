@@ -1,4 +1,4 @@
-"""In a main thread, as in prefork and solo, a body is stopped at its time-out: nothing that it does from then on lands."""
+"""In a main thread, as in prefork and solo, a body is stopped at its time-out, and nothing that it does then lands."""
 
 from __future__ import annotations
 
