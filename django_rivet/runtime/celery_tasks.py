@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from celery import Celery, Task, shared_task
-from celery.signals import task_postrun, task_prerun
+from celery.signals import task_postrun, task_prerun, task_received
 from django.db import connections
 
 from django_rivet.conf import get_settings
@@ -69,6 +69,17 @@ def keep_connections(app: Celery, pool: str) -> None:
 
 
 # Below: how it is done ---------------------------------------------------------------------------
+
+
+@task_received.connect(weak=False, dispatch_uid="django_rivet.passing_on")
+def _pass_on(request: Any, **kwargs: Any) -> None:
+    """A worker that was told to stop may be the next in the broker's line, also for the hints of what it hands over.
+
+    It would give them back when it has ended.
+    """
+    if request.name == TASK and shutdown.is_requested():
+        _ring(uuid.UUID(request.args[0]), ring)
+        connections[alias()].close()
 
 
 def _close_for_others(sender: Task[Any, Any], **kwargs: Any) -> None:

@@ -69,7 +69,7 @@ class Shop:
             self._error = error
             self._has_started.set()
         finally:
-            # Not asked to stop, which takes an idle worker without a broker six seconds: that is tested elsewhere.
+            # Not asked to stop, which takes an idle worker some two seconds: that is tested elsewhere.
             self.worker.kill()
             self.web.kill()
             connections.close_all()

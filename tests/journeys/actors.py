@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 
@@ -135,15 +136,21 @@ class LongChargeActor(Actor):
 
 
 class ManyStepsActor(Actor):
-    """Two hundred short steps, one after another."""
+    """Behind a gate two hundred short steps in a row. Each notes which process runs it, and when it begins."""
 
     @workflow
     def run(self, ctx):
+        ctx.step("gate", self.gate, atomic=False, timeout=100)
         for number in range(200):
             ctx.step(f"step-{number}", self.short, atomic=False)
 
+    def gate(self) -> None:
+        outside.note("gate", current_step().idempotency_key)
+        outside.await_gate()
+
     def short(self) -> None:
         outside.note("step", current_step().idempotency_key)
+        outside.note(f"begun-by:{os.getpid()}", str(time.monotonic()))
         time.sleep(0.05)
 
 

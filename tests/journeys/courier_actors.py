@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import time
-from pathlib import Path
-
 from django_rivet import Actor, Event, Queue, action, current_step, workflow
 from tests.journeys import outside
 from tests.journeys.models import Effect
 
 HEAVY = "heavy"
-"""This parcel is carried until a test lets go of it."""
+"""This parcel is carried until a test opens the gate."""
 
 
 class CourierActor(Actor):
@@ -33,8 +29,8 @@ class CourierActor(Actor):
 
     def carry(self, parcel: str) -> None:
         outside.note(f"lift:{self.key}:{parcel}", current_step().idempotency_key)
-        while parcel == HEAVY and not _gate(os.environ[outside.VARIABLE]).exists():
-            time.sleep(0.02)
+        if parcel == HEAVY:
+            outside.await_gate()
         outside.note(f"carry:{self.key}:{parcel}", current_step().idempotency_key)
 
     def hand_over(self, parcel: str) -> None:
@@ -46,12 +42,3 @@ class CourierActor(Actor):
     def greet(self, name: str) -> str:
         self.state.greeted.append(name)
         return f"hello {name}"
-
-
-def let_go(ledger: Path) -> None:
-    """Heavy parcels are carried to their end from now on."""
-    _gate(ledger).touch()
-
-
-def _gate(ledger: str | Path) -> Path:
-    return Path(f"{ledger}.open")

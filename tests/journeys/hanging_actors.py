@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from contextlib import suppress
+from pathlib import Path
 
 from django_rivet import Actor, current_step, workflow
 from tests.journeys import outside
@@ -45,7 +46,7 @@ def swallow_all() -> None:
 
 
 class HangingActor(Actor):
-    """Three attempts of one second each, every one of which hangs."""
+    """Three attempts of one second each, every one of which hangs. When they begin and are given up is noted."""
 
     @workflow
     def run(self, ctx):
@@ -56,6 +57,7 @@ class HangingActor(Actor):
     def hang(self) -> str:
         kind = self.key
         outside.note(f"begin:{kind}", current_step().idempotency_key)
+        _note_time("begun", kind, current_step().attempt)
         try:
             globals()[kind]()
         except BaseException:
@@ -63,3 +65,28 @@ class HangingActor(Actor):
             raise
         outside.note(f"late:{kind}", current_step().idempotency_key)
         return "late"
+
+    @run.on_error
+    def tell(self, event) -> None:
+        if event.kind == "step":
+            _note_time("given-up", self.key, event.attempt)
+
+
+def durations(ledger: Path, kind: str) -> list[float]:
+    """Of each attempt: the seconds from its begin until it was given up."""
+    begun, given_up = (_times(ledger, what, kind) for what in ("begun", "given-up"))
+    return [given_up[attempt] - began for attempt, began in begun.items()]
+
+
+def _note_time(what: str, kind: str, attempt: int) -> None:
+    outside.note(f"{what}:{kind}:{attempt}", str(time.monotonic()))
+
+
+def _times(ledger: Path, what: str, kind: str) -> dict[str, float]:
+    """By attempt: when that was first noted."""
+    prefix = f"{what}:{kind}:"
+    return {
+        effect.removeprefix(prefix): min(map(float, moments))
+        for effect, moments in outside.effects(ledger).items()
+        if effect.startswith(prefix)
+    }

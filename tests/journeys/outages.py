@@ -13,9 +13,9 @@ from django.contrib.auth.models import User
 from websockets.sync.client import ClientConnection, connect
 
 from django_rivet.models import Message
-from tests.journeys.courier_actors import HEAVY, CourierActor, let_go
+from tests.journeys.courier_actors import HEAVY, CourierActor
 from tests.journeys.models import Effect
-from tests.journeys.outside import effects
+from tests.journeys.outside import effects, open_gate
 from tests.journeys.web import WebProcess
 from tests.journeys.workers import WorkerProcess, eventually
 from tests.live.conftest import cookie_of, path_of
@@ -75,7 +75,7 @@ def live_through(outage: Outage, web: WebProcess, worker: WorkerProcess, ledger:
         assert Message.objects.filter(actor__key="late").count() == 3
 
         # And the step ends, the workflow goes on, and its event reaches the client
-        let_go(ledger)
+        open_gate(ledger)
         assert next_arrival(client) == HEAVY
         assert busy.state.handed_over == [HEAVY]
         if outage.is_refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -25,3 +26,18 @@ def effects(path: Path) -> dict[str, Counter[str]]:
         effect, key = line.rsplit(" ", 1)
         found.setdefault(effect, Counter())[key] += 1
     return found
+
+
+def open_gate(path: Path) -> None:
+    """Whoever waits at the gate of that ledger goes on, and whoever comes to it later passes."""
+    _gate(path).touch()
+
+
+def await_gate() -> None:
+    """Wait until a test opens it."""
+    while not _gate(os.environ[VARIABLE]).exists():
+        time.sleep(0.02)
+
+
+def _gate(ledger: str | Path) -> Path:
+    return Path(f"{ledger}.open")

@@ -10,13 +10,16 @@ import pytest
 from django_rivet.runtime import limits
 from tests.journeys.actors import OrderActor
 from tests.journeys.conftest import StartWorker
-from tests.journeys.hanging_actors import HangingActor
+from tests.journeys.hanging_actors import HangingActor, durations
 from tests.journeys.outside import effects
 from tests.journeys.workers import eventually
 
 pytestmark = [pytest.mark.journey, pytest.mark.django_db(transaction=True)]
 
 HANGS = ["sleep", "spin", "read", "swallow"]
+
+STOPPED_WITHIN = 6
+"""Seconds, of which each time-out is one, and the rest is for a machine that has much else to do."""
 
 
 @pytest.mark.parametrize("pool", ["prefork", "solo"])
@@ -38,6 +41,7 @@ def test_where_bodies_can_be_stopped_they_are(
         assert actor.history()["hang"].attempts == 3
         assert sum(seen[f"begin:{kind}"].values()) == sum(seen[f"stopped:{kind}"].values()) == 3
         assert f"late:{kind}" not in seen
+        assert max(durations(ledger, kind)) < STOPPED_WITHIN
 
 
 def test_threads_leave_bodies_behind_and_go_on(start_worker: StartWorker, ledger: Path, redis_url: str) -> None:
@@ -51,9 +55,11 @@ def test_threads_leave_bodies_behind_and_go_on(start_worker: StartWorker, ledger
     other.send("orders", {"id": "1"})
     eventually(lambda: other.state.confirmed == ["1"], 30, "other work is done", worker.log)
 
-    for actor in actors.values():
+    for kind, actor in actors.items():
         assert actor.output == "exhausted"
         assert actor.history()["hang"].attempts == 3
+        assert len(durations(ledger, kind)) == 3
+        assert max(durations(ledger, kind)) < STOPPED_WITHIN
     assert "is left behind in thread rivet-left-behind-" in worker.log.read_text()
 
 
@@ -76,9 +82,21 @@ def test_a_prefork_process_ends_for_a_body_that_swallows_everything(
 
 def test_a_solo_worker_outlives_a_body_that_swallows_everything(start_worker: StartWorker, ledger: Path) -> None:
     """Nobody would start another one in its place: it waits for the body, and others go on meanwhile."""
-    worker = start_worker("--pool=solo")
+    # Given two workers, and a body that takes one of them
+    workers = [start_worker("--pool=solo") for _ in range(2)]
+    eventually(lambda: all(worker.is_ready for worker in workers), 60, "the workers are ready", workers[1].log)
     HangingActor.create("swallow_all")
-    eventually(lambda: "begin:swallow_all" in effects(ledger), 30, "the body begins", worker.log)
+    eventually(lambda: "begin:swallow_all" in effects(ledger), 30, "the body begins", workers[0].log)
 
+    # When there is other work
+    other = OrderActor.create("other")
+    other.send("orders", {"id": "1"})
+
+    # Then the other one does it meanwhile
+    eventually(lambda: other.state.confirmed == ["1"], 30, "other work is done", workers[1].log)
+    assert "late:swallow_all" not in effects(ledger)
+
+    # And the worker stays when a process of a pool would have ended
     with pytest.raises(subprocess.TimeoutExpired):
-        worker.process.wait(1 + limits.STUBBORN_SECONDS + 1)
+        workers[0].process.wait(1 + limits.STUBBORN_SECONDS + 1)
+    assert workers[1].process.poll() is None

@@ -138,6 +138,27 @@ def test_a_worker_that_is_to_stop_does_not_wait_for_a_broker_that_never_answers(
     assert time.monotonic() - began < A_FEW_SECONDS
 
 
+def test_a_worker_that_is_to_stop_waits_for_a_slow_broker(
+    shop: SimpleNamespace, use_broker: UseBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process may end with the task: the hint for the others must have gone out by then."""
+    actor = shop.Checkout.create("main")
+    sent: list[str] = []
+
+    def send_slowly(app: Celery, actor_id: uuid.UUID, *rest: object) -> bool:
+        time.sleep(0.3)
+        sent.append(str(actor_id))
+        return True
+
+    monkeypatch.setattr(bell, "send", send_slowly)
+    use_broker("redis://127.0.0.1:1/0")
+    monkeypatch.setattr(shutdown, "is_requested", lambda: True)
+
+    drive_task(actor.id)
+
+    assert sent == [actor.id]
+
+
 def test_an_actor_whose_slice_is_over_goes_on_where_nobody_can_be_told(
     shop: SimpleNamespace, redis_url: str, use_broker: UseBroker, settings: Any
 ) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import uuid
 from collections import deque
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from celery import current_app
+from celery.signals import task_received
 from django.db import transaction
 
 from django_rivet import Actor, Queue, workflow
 from django_rivet.runtime import bell, celery_tasks
+from django_rivet.runtime.bell import TASK
 from django_rivet.runtime.celery_tasks import drive as drive_task
 from django_rivet.runtime.sweeping import Sweeper
 from django_rivet.store import runs
@@ -234,3 +237,20 @@ def test_a_worker_that_is_told_to_stop_rings_for_the_actor_it_leaves(
     drive_task(actor.id)
 
     assert [str(each) for each in rung] == [actor.id]
+
+
+def test_a_worker_that_is_told_to_stop_passes_on_the_hints_that_it_still_takes(
+    modest: Any, broker: deque[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be the next in the broker's line for the very hint of what it hands over, and would sit on it."""
+    actor = modest.create("main")
+    assert bell.drain(10)
+    broker.clear()
+    hint = SimpleNamespace(name=TASK, args=[actor.id])
+
+    task_received.send(sender=None, request=hint)
+    assert (bell.drain(10), list(broker)) == (True, [])
+
+    monkeypatch.setattr("django_rivet.runtime.shutdown.is_requested", lambda: True)
+    task_received.send(sender=None, request=hint)
+    assert (bell.drain(10), list(broker)) == (True, [actor.id])
