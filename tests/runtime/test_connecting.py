@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from celery import Celery
+from celery.concurrency import get_implementation
 from celery.signals import task_postrun, task_prerun
 from django.db import connection
 
@@ -16,7 +18,7 @@ from django_rivet.runtime import connecting
 from django_rivet.runtime.bell import TASK
 from django_rivet.runtime.celery_tasks import REUSE, keep_connections
 from django_rivet.runtime.celery_tasks import drive as drive_task
-from django_rivet.runtime.sweeping import Sweeper
+from django_rivet.runtime.sweeping import Sweeper, _pool_of
 from django_rivet.store.capacity import Capacity
 
 
@@ -164,6 +166,12 @@ def test_a_worker_that_starts_tells_of_it_once(
 
     told = [record.getMessage() for record in caplog.records if record.name == "django_rivet.runtime.connecting"]
     assert [text.split(" (")[0] for text in told] == ["this worker may need 6 database connections"]
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads", "solo"])
+def test_a_worker_knows_its_pool_by_the_name_that_it_was_given(pool: str) -> None:
+    """What it needs depends on it, and the warning tells it: Celery itself has another name for one of them."""
+    assert _pool_of(SimpleNamespace(pool_cls=get_implementation(pool))) == pool
 
 
 @pytest.fixture

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import uuid
+from datetime import datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
 from django_rivet import Actor, workflow
+from django_rivet.models import WorkflowRun
 from django_rivet.runtime.drive import drive
 from django_rivet.runtime.worker import this_worker
 from django_rivet.store.runs import claim
 from django_rivet.testing import advance, isolated_actors
+from django_rivet.testing import drive as drive_without_heartbeat
 from tests.journeys.models import Effect
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -58,3 +62,26 @@ def test_a_worker_whose_lease_was_taken_over_writes_nothing_more(atomic: bool) -
         assert actor.status == "completed"
         assert actor.state.seen == ["after"]
         assert Effect.objects.count() == (1 if atomic else 0)
+
+
+@pytest.mark.parametrize("atomic", [True, False], ids=["atomic", "not atomic"])
+def test_each_commit_renews_the_lease(atomic: bool) -> None:
+    """An actor that gets on is not lost while nobody's heart beats for it: the lease begins anew with each record."""
+    with isolated_actors():
+
+        class Busy(Actor):
+            @workflow
+            def run(self, ctx):
+                for n in range(3):
+                    ctx.step(f"step {n}", self.look, atomic=atomic)
+
+            def look(self):
+                leases.append(WorkflowRun.objects.get(actor_id=uuid.UUID(self.id)).lease_until)
+                advance(4)
+
+        leases: list[datetime] = []
+        busy = Busy.create("main")
+
+        assert drive_without_heartbeat(busy) == "completed"
+
+    assert [later - earlier > timedelta(seconds=2) for earlier, later in pairwise(leases)] == [True, True]
