@@ -7,6 +7,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from django.db import connection
+
 from django_rivet import Actor, current_step, workflow
 from tests.journeys import outside
 
@@ -28,6 +30,15 @@ def read() -> None:
     ours, _theirs = socket.socketpair()
     ours.settimeout(HANGS_SECONDS)
     ours.recv(1)
+
+
+def query() -> None:
+    """PostgreSQL computes in another process, and SQLite in this one, where no Python runs meanwhile."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000000000) "
+            "SELECT count(*) FROM n"
+        )
 
 
 def swallow() -> None:

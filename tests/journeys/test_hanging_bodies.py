@@ -16,7 +16,7 @@ from tests.journeys.workers import eventually
 
 pytestmark = [pytest.mark.journey, pytest.mark.django_db(transaction=True)]
 
-HANGS = ["sleep", "spin", "read", "swallow"]
+HANGS = ["sleep", "spin", "read", "query", "swallow"]
 
 STOPPED_WITHIN = 6
 """Seconds, of which each time-out is one, and the rest is for a machine that has much else to do."""
