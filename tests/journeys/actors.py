@@ -182,6 +182,7 @@ from tests.journeys import (  # noqa: E402, F401 - makes their actors known to w
     cross_actors,
     fairness_actors,
     field_actors,
+    frozen_actors,
     hanging_actors,
     join_actors,
     limit_actors,
