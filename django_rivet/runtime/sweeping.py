@@ -155,7 +155,8 @@ class Sweeper:
         while not self._stop.wait(self._pause):
             with undisturbed():
                 self._look()
-        connections[alias()].close()
+        with undisturbed():
+            connections[alias()].close()
 
     def _look(self) -> None:
         try:
