@@ -53,6 +53,11 @@ class OwnRedis:
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGCONT)
 
+    def pause(self, seconds: float) -> None:
+        """Connections are taken, and what is said on them is done and answered when the time is over, not before."""
+        with redis.Redis.from_url(self.url) as client:
+            client.client_pause(int(seconds * 1000))
+
     def forget_everything(self) -> None:
         with redis.Redis.from_url(self.url) as client:
             client.flushall()

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from django_rivet.models import Message
 from tests.journeys import outages
 from tests.journeys.brokers import OwnRedis, Passage
 from tests.journeys.conftest import StartWorker
 from tests.journeys.courier_actors import CourierActor
 from tests.journeys.outages import COURIER, SETTINGS, Outage, StartWeb, all_is_done_once, listening, next_arrival
+from tests.journeys.web import ANSWERS_IN
 from tests.journeys.workers import eventually
 
 pytestmark = [pytest.mark.journey, pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
@@ -51,6 +53,31 @@ def test_work_is_stored_while_redis_is_away(
     worker = start_worker("--concurrency=2", broker=url, **SETTINGS)
 
     outages.live_through(outage, start_web(url), worker, ledger)
+
+
+def test_a_paused_redis_keeps_no_request_waiting(
+    own_redis: OwnRedis, start_web: StartWeb, start_worker: StartWorker, ledger: Path
+) -> None:
+    """With ``CLIENT PAUSE`` it takes what it is told and does nothing of it; what is stored is done afterwards."""
+    web, worker = start_web(own_redis.url), start_worker("--concurrency=2", broker=own_redis.url, **SETTINGS)
+    eventually(lambda: worker.is_ready, 60, "the worker is ready", worker.log)
+    web.wait_until_ready()
+
+    # When it pauses for longer than anybody waits for an answer here
+    paused_at = time.monotonic()
+    own_redis.pause(ANSWERS_IN + 2)
+
+    # Then whoever creates and sends gets one, which is true, and all of them together take no longer
+    sent = ["0", "1"]
+    for key in "ab":
+        assert web.ask("PUT", f"{COURIER}/{key}/", {})[0] == 201
+        for parcel in sent:
+            assert web.ask("POST", f"{COURIER}/{key}/queues/parcels/", {"body": parcel})[0] == 202
+    assert time.monotonic() - paused_at < ANSWERS_IN
+    assert Message.objects.filter(actor__key__in=["a", "b"]).count() == 4
+
+    # And all is done when the pause is over
+    all_is_done_once(worker, ledger, a=sent, b=sent)
 
 
 def test_a_redis_that_forgets_again_and_again_loses_no_work(
