@@ -32,7 +32,7 @@ def undisturbed() -> Iterator[None]:
     A fork closes the connections that it keeps; they are opened anew when it next uses them.
     """
     with _work.lock:
-        _work.kept = _shared(connections.all())
+        _work.kept = _shared([*connections.all()])
         yield
 
 
@@ -56,7 +56,6 @@ class _Work:
 
     def resume(self) -> None:
         if self._held.here:
-            self._held.here = False
             self.lock.release()
 
 
