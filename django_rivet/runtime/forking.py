@@ -56,7 +56,6 @@ class _Work:
 
     def resume(self) -> None:
         if self._held.here:
-            self._held.here = False
             self.lock.release()
 
 

@@ -13,6 +13,8 @@ from django.contrib.auth.models import Group
 from django.db import connection
 
 from django_rivet.runtime import forking
+from django_rivet.runtime.sweeping import Sweeper
+from tests.journeys.workers import eventually
 from tests.runtime.forks import (
     Undisturbed,
     child_sees,
@@ -219,3 +221,26 @@ def test_a_process_without_such_a_thread_forks_at_once(monkeypatch: pytest.Monke
 
     assert connection.connection is not None
     assert not forking._work.lock.locked()
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_sweeper_looks_undisturbed_and_goes_on_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the one thread that a worker has for the database beside the one that forks."""
+    looks: list[bool] = []
+
+    def sweep(sweeper: Sweeper) -> None:
+        use_the_database()
+        looks.append(forking._work.lock.locked())
+
+    monkeypatch.setattr(Sweeper, "sweep", sweep)
+    sweeper = Sweeper(lambda *args: None, pause=0.01)
+    sweeper.start()
+    try:
+        eventually(lambda: looks, 60, "it looks")
+        assert child_sees(lambda: not forking._work.lock.locked())
+        before = len(looks)
+        eventually(lambda: len(looks) > before + 1, 60, "it looks again")
+    finally:
+        sweeper.stop()
+
+    assert all(looks)
