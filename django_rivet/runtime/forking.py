@@ -56,6 +56,7 @@ class _Work:
 
     def resume(self) -> None:
         if self._held.here:
+            self._held.here = False
             self.lock.release()
 
 
