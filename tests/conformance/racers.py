@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -33,6 +34,8 @@ class Gate:
         self._opened = threading.Event()
         self._others = threading.enumerate()
         self._waited_out = False
+        self._held_up = 0
+        self._changed = threading.Condition()
         self.entered = threading.Event()
         """Somebody stands before the gate."""
         self.refused: list[BaseException] = []
@@ -43,18 +46,17 @@ class Gate:
         return not self._opened.is_set()
 
     def hold_up(self) -> None:
-        self.entered.set()
-        if not self._opened.wait(PATIENCE_SECONDS):
-            self._waited_out = True
-            raise AssertionError("nobody opened the gate")
+        with self._counted():
+            self._wait()
 
     def hold_up_and_then(self, act: Callable[[], Any]) -> Any:
-        self.hold_up()
-        try:
-            return act()
-        except BaseException as error:
-            self.refused.append(error)
-            raise
+        with self._counted():
+            self._wait()
+            try:
+                return act()
+            except BaseException as error:
+                self.refused.append(error)
+                raise
 
     def await_somebody(self) -> None:
         assert self.entered.wait(PATIENCE_SECONDS), "nobody came to the gate"
@@ -62,9 +64,29 @@ class Gate:
     def open(self) -> None:
         """And wait until whatever was held up has ended."""
         self._opened.set()
+        # Who was held up has perhaps not been left behind yet: the winner does not wait for that.
+        with self._changed:
+            assert self._changed.wait_for(lambda: not self._held_up, PATIENCE_SECONDS), "somebody does not come through"
         for thread in threads_but(self._others, "rivet-left-behind"):
             thread.join(PATIENCE_SECONDS)
             assert not thread.is_alive(), f"{thread.name} does not end"
+
+    def _wait(self) -> None:
+        self.entered.set()
+        if not self._opened.wait(PATIENCE_SECONDS):
+            self._waited_out = True
+            raise AssertionError("nobody opened the gate")
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        with self._changed:
+            self._held_up += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._held_up -= 1
+                self._changed.notify_all()
 
     def __enter__(self) -> Gate:
         return self
