@@ -106,9 +106,11 @@ def _alarm(seconds: float, what: str) -> Iterator[None]:
             # Until this line has run the timer may ring once more; then that interruption wins, which is right.
             signal.setitimer(signal.ITIMER_REAL, 0)
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-        cutter.end()
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        finally:
+            signal.signal(signal.SIGALRM, before)
+            cutter.end()
         if outer_left:
             # A limit of somebody else (a test runner's, an outer step's) goes on where it stood.
             passed = time.monotonic() - started

@@ -23,16 +23,14 @@ class Cutter:
     def __init__(self, refuse: Callable[[], None]) -> None:
         """``refuse`` raises what the body is to get for each statement that it still tries."""
         self._refuse = refuse
-        self._cut: list[BaseDatabaseWrapper] = []
         self._dropped: list[tuple[BaseDatabaseWrapper, Any]] = []
         # A transaction that was open before is undone by whoever began it.
         self._around = {each.alias for each in connections.all(initialized_only=True) if each.in_atomic_block}
 
     def cut(self) -> None:
-        """In the signal's handler; again where the body goes on and has begun something new."""
+        """In the signal's handler, which may be interrupted by itself; again where the body has begun something new."""
         for each in connections.all():
-            if each not in self._cut:
-                self._cut.append(each)
+            if self._guard not in each.execute_wrappers:
                 # In front, because whoever put one of his own behind it takes the last one away.
                 each.execute_wrappers.insert(0, self._guard)
             if each.in_atomic_block and each.alias not in self._around and not each.closed_in_transaction:
@@ -42,8 +40,9 @@ class Cutter:
 
     def end(self) -> None:
         """When the body has been left."""
-        for each in self._cut:
-            each.execute_wrappers.remove(self._guard)
+        for each in connections.all(initialized_only=True):
+            while self._guard in each.execute_wrappers:
+                each.execute_wrappers.remove(self._guard)
         for each, driver in self._dropped:
             current, each.connection = each.connection, driver
             each.closed_in_transaction = False

@@ -108,6 +108,7 @@ def test_nothing_that_a_stopped_body_does_lands(way: Callable[[Callable[[], obje
     assert order.output == "timeout"
     assert sorted(Group.objects.values_list("name", flat=True)) == ["afterwards", "outside"]
     assert not Message.objects.exists()
+    assert connection.execute_wrappers == [], "nothing refuses statements of what comes later"
 
 
 def test_what_a_body_did_in_time_stays() -> None:
