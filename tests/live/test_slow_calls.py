@@ -23,10 +23,16 @@ _impatient: Any = ActorConsumer.as_asgi(call_seconds=2)
 IMPATIENT = [path("ws/rivet/<str:type>/<str:key>/", _impatient)]
 
 
+def left_behind() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("rivet-left-behind")]
+
+
 class Gate:
     """Holds up an action until the test lets it go on."""
 
     def __init__(self) -> None:
+        self._others = left_behind()
+        """An earlier test's, which may live on."""
         self.entered = threading.Event()
         self.opened = threading.Event()
         self.left: list[BaseException | None] = []
@@ -38,8 +44,8 @@ class Gate:
     def open(self) -> None:
         """And wait until who was left behind has ended."""
         self.opened.set()
-        for thread in threading.enumerate():
-            if thread.name.startswith("rivet-left-behind"):
+        for thread in left_behind():
+            if thread not in self._others:
                 thread.join(30)
                 assert not thread.is_alive()
 

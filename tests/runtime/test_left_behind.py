@@ -25,10 +25,16 @@ pytestmark = pytest.mark.django_db(transaction=True)
 LIMIT = 0.3
 
 
+def left_behind() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("rivet-left-behind")]
+
+
 class Gate:
     """Holds up a body until the test lets it go on; tells what became of it then."""
 
     def __init__(self) -> None:
+        self._others = left_behind()
+        """An earlier test's, which may live on."""
         self.opened = threading.Event()
         self.entered = 0
         self.refused: list[BaseException] = []
@@ -48,8 +54,8 @@ class Gate:
     def open(self) -> None:
         """And wait until whatever was held up has ended."""
         self.opened.set()
-        for thread in threading.enumerate():
-            if thread.name.startswith("rivet-left-behind"):
+        for thread in left_behind():
+            if thread not in self._others:
                 thread.join(60)
                 assert not thread.is_alive()
 
