@@ -14,6 +14,7 @@ import pytest
 import redis
 
 from tests import services
+from tests.journeys.workers import is_alive
 
 pytestmark = pytest.mark.journey
 
@@ -43,7 +44,7 @@ class Launcher:
 
     def living_children(self) -> list[psutil.Process]:
         """Those that run: where nobody reaps orphans, the dead stay listed."""
-        return [child for child in self.family if _lives(child)]
+        return [child for child in self.family if is_alive(child)]
 
 
 @pytest.fixture
@@ -130,10 +131,3 @@ def wait_until(holds: Callable[[], bool], seconds: float = 15) -> bool:
     while not (held := holds()) and time.monotonic() < deadline:
         time.sleep(0.05)
     return held
-
-
-def _lives(process: psutil.Process) -> bool:
-    try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False

@@ -19,7 +19,7 @@ from tests.journeys.actors import LockingActor, ManyStepsActor, OrderActor, Pati
 from tests.journeys.conftest import LEASE_SECONDS, Configure, StartWorker
 from tests.journeys.models import Effect
 from tests.journeys.outside import effects, open_gate
-from tests.journeys.workers import WorkerProcess, eventually
+from tests.journeys.workers import WorkerProcess, eventually, is_alive
 
 STOPS_WITHIN, GOES_ON_WITHIN, ENDS_WITHIN = 3, 3, 8
 """Seconds. On a quiet machine a step, a tenth, and two that Celery takes."""
@@ -104,7 +104,7 @@ def test_a_worker_that_is_killed_while_its_pool_starts_takes_the_pool_along(
     main.kill()
 
     # Then they end as well
-    eventually(lambda: not any(_is_alive(process) for process in pool), 10, "the pool has ended", worker.log)
+    eventually(lambda: not any(is_alive(process) for process in pool), 10, "the pool has ended", worker.log)
 
 
 ASKS_LATE = """
@@ -207,14 +207,6 @@ def _steps_by_process(ledger: Path) -> dict[str, list[float]]:
         for effect, moments in effects(ledger).items()
         if effect.startswith("begun-by:")
     }
-
-
-def _is_alive(process: psutil.Process) -> bool:
-    """A zombie is not: where nobody waits for orphans, as in a container without an init, they stay for ever."""
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def _confirm_an_order(key: str, worker: WorkerProcess) -> None:

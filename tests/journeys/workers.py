@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import psutil
+
 from tests.services import dies_with_parent
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -59,3 +61,11 @@ def eventually(condition: Callable[[], object], seconds: float, what: str, log: 
             raise AssertionError(f"not within {seconds:g} s: {what}\n{tail}")
         time.sleep(0.05)
     return time.monotonic() - began
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """A zombie is not: where nobody waits for orphans, as in a container without an init, they stay for ever."""
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

@@ -15,6 +15,7 @@ from django_rivet import Actor, Event, Queue, action
 from django_rivet.live import line
 from django_rivet.live.consumer import ActorConsumer
 from django_rivet.testing import isolated_actors
+from tests.conformance.racers import threads_but
 from tests.live.conftest import Listener, listening, path_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -23,15 +24,11 @@ _impatient: Any = ActorConsumer.as_asgi(call_seconds=2)
 IMPATIENT = [path("ws/rivet/<str:type>/<str:key>/", _impatient)]
 
 
-def left_behind() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("rivet-left-behind")]
-
-
 class Gate:
     """Holds up an action until the test lets it go on."""
 
     def __init__(self) -> None:
-        self._others = left_behind()
+        self._others = threads_but((), "rivet-left-behind")
         """An earlier test's, which may live on."""
         self.entered = threading.Event()
         self.opened = threading.Event()
@@ -44,10 +41,9 @@ class Gate:
     def open(self) -> None:
         """And wait until who was left behind has ended."""
         self.opened.set()
-        for thread in left_behind():
-            if thread not in self._others:
-                thread.join(30)
-                assert not thread.is_alive()
+        for thread in threads_but(self._others, "rivet-left-behind"):
+            thread.join(30)
+            assert not thread.is_alive()
 
 
 @pytest.fixture

@@ -19,21 +19,18 @@ from django_rivet.runtime import bodies
 from django_rivet.runtime.drive import drive as drive_once
 from django_rivet.runtime.worker import this_worker
 from django_rivet.testing import isolated_actors
+from tests.conformance.racers import threads_but
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 LIMIT = 0.3
 
 
-def left_behind() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("rivet-left-behind")]
-
-
 class Gate:
     """Holds up a body until the test lets it go on; tells what became of it then."""
 
     def __init__(self) -> None:
-        self._others = left_behind()
+        self._others = threads_but((), "rivet-left-behind")
         """An earlier test's, which may live on."""
         self.opened = threading.Event()
         self.entered = 0
@@ -54,10 +51,9 @@ class Gate:
     def open(self) -> None:
         """And wait until whatever was held up has ended."""
         self.opened.set()
-        for thread in left_behind():
-            if thread not in self._others:
-                thread.join(60)
-                assert not thread.is_alive()
+        for thread in threads_but(self._others, "rivet-left-behind"):
+            thread.join(60)
+            assert not thread.is_alive()
 
 
 @pytest.fixture
