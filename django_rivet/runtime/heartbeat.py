@@ -51,6 +51,9 @@ class Heartbeat:
     def _beat(self) -> None:
         while True:
             with self._begun:
+                if not self._leases:
+                    # Under the lock: the last drive may have ended since the last look, during a renewal.
+                    connections[alias()].close()
                 self._begun.wait_for(lambda: self._leases)
                 pause = min(lease.seconds for lease, _ in self._leases.values()) / 3
             leaving = self._sleep(pause)
