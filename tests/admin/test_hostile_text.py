@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 SCRIPT = "<script>alert(1)</script>"
 IMAGE = "</pre></code></textarea><img src=x onerror=alert(1)>"
 LINK = "javascript:alert(1)"
-TEMPLATE = "{{ 7*7 }}{% now 'Y' %}"
+TEMPLATE = "{{ 'inert'|upper }}{% now 'Y' %}"
 REVERSED = "\u202egpj.exe\u2066\u200f"
 HOSTILE = SCRIPT + IMAGE + LINK + TEMPLATE + REVERSED
 NAME = HOSTILE.replace("/", "|")
@@ -148,6 +148,6 @@ def _is_harmless(html):
     assert "<script>alert" not in html
     assert "<img src=x" not in html
     assert "=javascript:" not in html.replace('"', "")
-    assert ">49" not in html
+    assert "INERT" not in html
     for character in REVERSED:
         assert character.isascii() or character not in html
